@@ -22,7 +22,7 @@ from ..lsm.changelog import changelog
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.record_expiry import RecordExpiry, record_expiry_of
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from ..lsm.system_columns import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of

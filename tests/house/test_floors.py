@@ -31,6 +31,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "option_spelling",
             "option_texts",
             "retractable",
+            "storage_options",
         },
         {"option_declaration"},
         {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
@@ -63,7 +64,8 @@ FLOORS: dict[str, list[set[str]]] = {
         {"comparison", "reconcile"},
     ],
     "resources": [
-        {"settings", "private_files", "ports", "java", "code_location", "resource_fields"},
+        {"setting_values", "private_files", "ports", "java", "code_location", "resource_fields"},
+        {"settings"},
         {"warehouse"},
         {"actions", "exports", "links", "spark_session"},
         {"sql"},
