@@ -16,7 +16,7 @@ from .branches import make_branch, show_branch
 from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError, Unsupported
 from .identifier import check_branch_name
 from .journal import Journal, Publication
-from .maintain.adopt import made_for, refuse_other_main
+from .maintain.adopt import made_for, refuse_later_changes, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
 from .maintain.branch import delete_branches, take_back_branch
 from .maintain.merge_branch import refuse_unmergeable
@@ -34,6 +34,8 @@ from .store_errors import outcome
 from .write.close import closed_for
 from .write.own_properties import refuse_own_properties
 
+# So often it is looked again whether a branch was written to while it was judged.
+_TRIES = 20
 _HALF_WAY = (
     "Whether the branch is published is not known: `snapline branch recover` ends what of it is open, and "
     "`snapline branch verdict` says what main lacks of the branch."
@@ -133,7 +135,11 @@ class BranchSet:
 
     def verdicts(self) -> dict[str, Verdict]:
         """Whether each main can take its branch over without losing anything."""
-        return {name: self._table(name).branches.verdict(self.branch) for name in self.tables}
+        return self._verdicts({})
+
+    def _verdicts(self, taken: Mapping[str, tuple[int, str]]) -> dict[str, Verdict]:
+        """The same of what the branches had at some snapshots."""
+        return {name: self._table(name).branches.verdict(self.branch, up_to=taken.get(name)) for name in self.tables}
 
     def publish(self, *, discard_main: bool = False) -> dict[str, Verdict]:
         """Make every main take its branch over, all or none; returns the verdicts.
@@ -151,16 +157,20 @@ class BranchSet:
         made_from: MadeFrom | None = None,
         *,
         points: Mapping[str, tuple[int, str]] | None = None,
+        heads: Mapping[str, tuple[int, str]] | None = None,
     ) -> dict[str, Verdict]:
         """Make the rows of every main those of its branch, by one commit on top of each, all or none; returns the verdicts.
 
         Only what each main did up to the snapshot in `until` is replaced; tables without one are merged as by `publish`.
         `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
-        `points`: a snapshot of mains, by number and identity, that the branch was made for.
-        Raises CommitConflict, before anything is done, if a main has moved on, or does not have that snapshot. Its history stays.
+        `points`: a snapshot of mains, by number and identity, that the branch was made for. `heads`: the newest snapshots that
+        branches had when they were judged, by number and identity (0: none).
+        Raises CommitConflict, before anything is done, if a main has moved on, or does not have that snapshot, or a branch has
+        been written to since it was judged. Its history stays.
         InvalidRequest that names tables given that are not among these.
         """
-        for what, named in (("until", until), ("properties", properties), ("points", points or {})):
+        given_by_name = (("until", until), ("properties", properties), ("points", points or {}), ("heads", heads or {}))
+        for what, named in given_by_name:
             self._refuse_others(what, named)
         for given in properties.values():
             refuse_own_properties(given)
@@ -169,6 +179,7 @@ class BranchSet:
                 "", self.branch, {}, False, adopted=dict(until), properties=dict(properties), points=dict(points or {})
             ),
             made_from,
+            heads,
         )
 
     def replace_main(self, *, discard_main: bool = False) -> dict[str, Verdict]:
@@ -179,18 +190,51 @@ class BranchSet:
         """
         return self._publish(Publication("", self.branch, {}, discard_main, replaces=True))
 
-    def _publish(self, wanted: Publication, made_from: MadeFrom | None = None) -> dict[str, Verdict]:
+    def _publish(
+        self,
+        wanted: Publication,
+        made_from: MadeFrom | None = None,
+        heads: Mapping[str, tuple[int, str]] | None = None,
+    ) -> dict[str, Verdict]:
         refuse_open(self._journal, self._mains())
-        judged = self.verdicts()
+        judged = self._judged_at_once()
+        taken = {name: _point(verdict.taken) for name, verdict in judged.items()}
+        written = sorted(name for name, head in (heads or {}).items() if taken[name] != head)
+        if written:
+            raise CommitConflict(
+                f"Branch {self.branch!r} is not published, on no table: it was written to on {', '.join(written)} since it was "
+                "judged. Publish it again."
+            )
         self._refuse(wanted, judged)
         before = {name: _id(self._table(name).snapshot()) for name in self.tables}
         common = {name: verdict.common or 0 for name, verdict in judged.items()}
         # Looked and judged again once it is open: of several that begin at once, one goes on.
         above = max(highest_number(main, self.branch) for main in self._mains())
         token = main_of(self._table(self.tables[0])).clock.unique_name()
-        publication = replace(wanted, before=before, common=common, origins=self._origins(), token=token)
+        publication = replace(
+            wanted,
+            before=before,
+            common=common,
+            origins=self._origins(),
+            token=token,
+            # A branch that becomes main itself does so with all that it has by then.
+            taken={} if wanted.replaces else taken,
+        )
         with outcome(_HALF_WAY, of_whole=True):
             return self._go_on(wanted, publication, above, judged, made_from)
+
+    def _judged_at_once(self) -> dict[str, Verdict]:
+        """The verdicts of what all branches had at one moment. Raises CommitConflict if no such moment is found."""
+        for _ in range(_TRIES):
+            judged = self.verdicts()
+            branches = {name: self._table(name).on_branch(self.branch).store for name in self.tables}
+            if all(
+                _point(branches[name].snapshots.latest()) == _point(verdict.taken) for name, verdict in judged.items()
+            ):
+                return judged
+        raise CommitConflict(
+            f"Branch {self.branch!r} is not published, on no table: it is being written to. Publish it once that has ended."
+        )
 
     def _go_on(
         self,
@@ -208,14 +252,14 @@ class BranchSet:
             for main in mains:
                 stop_others(main, publication)
             refuse_open(self._journal, mains, before=int(publication.name))
-            verdicts = self.verdicts()
+            verdicts = self._verdicts(publication.taken)
             self._refuse(wanted, verdicts)
             self._refuse_replaced(publication, verdicts)
         except BaseException as error:
             if not give_up(self._table, self._journal, publication) or not isinstance(error, StorageError):
                 raise
         else:
-            finish(self._table, self._journal, publication, made_from)
+            finish(self._table, self._journal, publication, made_from, gives_up=True)
         made = made_by(self._table, publication)
         return {name: replace(verdict, made=made[name]) for name, verdict in verdicts.items()}
 
@@ -265,6 +309,7 @@ class BranchSet:
             table = self._table(name)
             points = made_for(table.on_branch(self.branch).store, wanted.points.get(name))
             refuse_other_main(main_of(table), self.branch, points, until)
+            refuse_later_changes(main_of(table), self.branch, until, verdicts[name].judged)
         if not (wanted.replaces and wanted.discard_main):
             for name, verdict in verdicts.items():
                 if verdict.altered is not None:
@@ -286,6 +331,11 @@ class BranchSet:
                 refuse_unmergeable(main_of(self._table(name)), self._table(name).on_branch(self.branch).store, verdict)
             except (CommitConflict, Unsupported) as error:
                 raise type(error)(f"Branch {self.branch!r} is not published, on no table: {error}") from None
+
+
+def _point(snapshot: Snapshot | None) -> tuple[int, str]:
+    """A snapshot by number and identity; 0 for none."""
+    return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 
 def _id(snapshot: Snapshot | None) -> int | None:

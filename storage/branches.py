@@ -19,6 +19,7 @@ from .maintain.replace_main import replace_closed, replace_main
 from .maintain.rescale import has_begun, rescale_behind
 from .maintain.verdict import Verdict, judge
 from .metadata.branch_origin import read_origin
+from .metadata.earlier_files import seen_up_to
 from .metadata.history import at_latest, despite_expiry, told_of_expiry
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
@@ -99,10 +100,12 @@ class Branches:
 
     @outcome(_REPEAT)
     @of_same_table
-    def verdict(self, name: str) -> Verdict:
-        """Whether main can take a branch over without losing anything."""
+    def verdict(self, name: str, *, up_to: tuple[int, str] | None = None) -> Verdict:
+        """Whether main can take a branch over without losing anything; `up_to`: what that had at a snapshot, by number and
+        identity (0: none).
+        """
         main, branch = self._sides(name)
-        return despite_expiry((main, branch), lambda: judge(main, branch))
+        return despite_expiry((main, branch), lambda: judge(main, seen_up_to(branch, up_to)))
 
     @outcome(_REPEAT)
     def merge(
@@ -113,8 +116,10 @@ class Branches:
         commit_id: CommitId | None = None,
         guard: Guard | None = None,
         publication: int | None = None,
+        up_to: tuple[int, str] | None = None,
     ) -> Verdict:
-        """Take a branch over into main, by one commit; the branch stays. A repeated `commit_id` changes nothing.
+        """Take a branch over into main, by one commit; the branch stays. A repeated `commit_id` changes nothing. `up_to`: what
+        the branch had at a snapshot, by number and identity, whatever came after it.
 
         What main did elsewhere since is kept. Raises CommitConflict that names what would be lost if main has diverged,
         unless `discard_main`; and if a publication of the table is open, unless this is part of it, by its number
@@ -128,6 +133,7 @@ class Branches:
             commit_id=commit_id,
             guard=self._beside(publication, guard),
             listeners=self._listeners,
+            up_to=up_to,
         )
 
     @outcome(_REPEAT)
@@ -152,8 +158,10 @@ class Branches:
         properties: Mapping[str, str] | None = None,
         guard: Guard | None = None,
         publication: int | None = None,
+        up_to: tuple[int, str] | None = None,
     ) -> Snapshot | None:
-        """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history.
+        """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history. `up_to`: what
+        the branch had at a snapshot, by number and identity, whatever came after it.
 
         What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since, or has not the
         snapshot `point`, by number and identity, and if a
@@ -167,6 +175,7 @@ class Branches:
             branch,
             until=until,
             point=point,
+            up_to=up_to,
             commit_id=commit_id,
             properties=properties,
             guard=self._beside(publication, guard),

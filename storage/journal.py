@@ -45,8 +45,10 @@ class Publication:
     branch's rows by one commit on top, in the place of what it did up to a snapshot; `properties` are those of the commits.
     `common`: the last snapshot that each main and its branch had in common (0: none). `points`: a snapshot that the history of
     a main that adopts must still have, by number and identity. `origins`: what tells each branch from a later one of its name,
-    for those that have an ORIGIN. `token` tells it from any other one of its number: who has slept
-    may give a number that was forgotten, for a moment. Those of versions before have none.
+    for those that have an ORIGIN. `taken`: the newest snapshot of each branch when it was judged, by number and identity (0: it
+    had none): that is published, whatever is written to the branch meanwhile; none of a branch that becomes main itself.
+    `token` tells it from any other one of its number: who has slept may give a number that was forgotten, for a moment. Those of
+    versions before have none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Publication:
     points: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     token: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def first_judged(self, name: str) -> int:
         """The first snapshot of a table's main, and of its branch, by which it is told whether main can take the branch over."""
@@ -88,6 +91,7 @@ class Publication:
             "points": {name: list(point) for name, point in self.points.items()},
             "token": self.token,
             "origins": dict(self.origins),
+            "taken": {name: list(point) for name, point in self.taken.items()},
         }
         return json.dumps(sealed(value, self.name), indent=2)
 
@@ -95,8 +99,10 @@ class Publication:
     def from_json(cls, name: str, content: str, source: str) -> "Publication":
         """Read a journal file. Raises CorruptData that names `source`."""
         value = read_document(content, source, name)
-        parts = [value.get(key, {}) for key in ("before", "adopted", "properties", "common", "points", "origins")]
-        before, adopted, properties, common, points, origins = parts
+        parts = [
+            value.get(key, {}) for key in ("before", "adopted", "properties", "common", "points", "origins", "taken")
+        ]
+        before, adopted, properties, common, points, origins, taken = parts
         if not all(isinstance(part, dict) for part in parts) or not name.isdecimal():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
         branch = text(value.get("branch"), source, "branch")
@@ -119,6 +125,7 @@ class Publication:
             {key: _point(part, source) for key, part in points.items()},
             text(value.get("token", ""), source, "token"),
             {key: text(part, source, "origins") for key, part in origins.items()},
+            {key: _point(part, source) for key, part in taken.items()},
         )
 
 

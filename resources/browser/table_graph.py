@@ -27,7 +27,8 @@ class TableNode:
     the table has, None where metadata do not tell; `records`: those of its files, of which rows of one key are merged.
 
     `behind`: how many changes of the tables that it was made from directly came after what it was made from, tables that are
-    gone left out for what those were made from; None if it says of none. `recoveries`: those that are open. `state`: `dropped`, `damaged`, or empty.
+    gone left out for what those were made from; None if it says of none. `recoveries`: those that are open. `state`:
+    `dropped`, `damaged`, or empty.
     """
 
     name: Name

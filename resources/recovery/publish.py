@@ -53,6 +53,8 @@ def publish(
     if not tables:
         raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
     session.catalog.recover(branch=recovery.branch, made_from=_MadeFrom(session, recovery, assets))
+    # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
+    heads = {name: _head(recovery.branched(name)) for name in tables}
     overrides = _judged_complete(recovery, assets, allow_incomplete, words)
     overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
     overrides += _judged_ahead(session, recovery, assets, discard_main, words)
@@ -65,7 +67,9 @@ def publish(
         until = _until(recovery, verdicts, discard_main, words)
         made_from = _MadeFrom(session, recovery, assets)
         points = {} if discard_main else _points(recovery, until)
-        branches.adopt(until, {name: made_from(name) for name in until}, made_from, points=points)
+        judged = {name: heads[name] for name in pending}
+        properties = {name: made_from(name, heads[name][0]) for name in until}
+        branches.adopt(until, properties, made_from, points=points, heads=judged)
     if discard_main:
         overrides += _given_up(session, recovery)
     record = recovery.record
@@ -84,6 +88,13 @@ def published(session: Session, recovery: Recovery, verdicts: Mapping[str, str])
         if ref is not None:
             tables.append(Published(name, ref, verdicts.get(name, "published already")))
     return tables
+
+
+def _head(branch: Table) -> tuple[int, str]:
+    """The newest snapshot of a branch, by number and identity; 0 if it has none."""
+    newest = branch.snapshots.latest_id()
+    snapshot = None if newest is None else branch.snapshots.find(newest)
+    return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 
 def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
@@ -244,12 +255,12 @@ class _MadeFrom:
         self._session, self._recovery = session, recovery
         self._left = {*uncorrected(recovery), *left_to_do(recovery, assets)}
 
-    def __call__(self, name: str) -> dict[str, str]:
+    def __call__(self, name: str, newest: int | None) -> dict[str, str]:
         branch, record = self._recovery.branched(name), self._recovery.tables[name]
-        own = branch.last_change()
+        own = branch.last_change(newest) if newest != 0 else None
         read: dict[str, SnapshotRef] = {}
         for snapshot in branch.snapshots.all():
-            if snapshot.id > (record.branch_at or 0):
+            if (record.branch_at or 0) < snapshot.id and (newest is None or snapshot.id <= newest):
                 for source in sources_of(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:
                         read[f"{source.database}.{source.table}"] = source

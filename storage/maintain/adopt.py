@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.branch_origin import read_origin
+from ..metadata.earlier_files import seen_up_to
 from ..metadata.history import has_expired, stands_at
 from ..metadata.index_manifest import marked_places, vectors_of
 from ..metadata.manifest import ManifestEntry, Place
@@ -30,6 +31,7 @@ def adopt(
     *,
     until: int,
     point: tuple[int, str] | None = None,
+    up_to: tuple[int, str] | None = None,
     commit_id: CommitId,
     properties: Mapping[str, str] | None = None,
     guard: Guard | None = None,
@@ -40,28 +42,15 @@ def adopt(
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
     have the snapshot that the branch began at, or `point`, by number and identity. A repeated `commit_id` changes nothing.
-    `guard` is asked before each try.
+    `guard` is asked before each try. `up_to`: the snapshot of the branch, by number and identity, that is taken over, whatever
+    came after it; by default its newest.
     """
 
     points = made_for(branch, point)
 
     def refuse_later(latest: Snapshot | None) -> None:
         refuse_other_main(main, branch.identifier.branch, points, until)
-        later = []
-        for snapshot in main.snapshots.backwards(latest):
-            if snapshot.id <= until:
-                break
-            if snapshot.changes_rows:
-                later.append(snapshot)
-        if later:
-            told = ", ".join(
-                f"{snapshot.id} ({snapshot.operation or snapshot.commit_kind} by {snapshot.commit_user})"
-                for snapshot in later[::-1]
-            )
-            raise CommitConflict(
-                f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which branch "
-                f"{branch.identifier.branch!r} replaces it: {told}."
-            )
+        refuse_later_changes(main, branch.identifier.branch, until, latest)
         if guard is not None:
             guard(latest)
 
@@ -69,18 +58,19 @@ def adopt(
         earlier = TableCommit(main, commit_id).find_committed()
         if earlier is not None:
             return earlier
-        judged, taken = main.snapshots.latest(), branch.snapshots.latest()
+        seen = seen_up_to(branch, up_to)
+        judged, taken = main.snapshots.latest(), seen.snapshots.latest()
         refuse_later(judged)
-        refuse_closed(branch, taken)
+        refuse_closed(branch, branch.snapshots.latest())
         refuse_altered(main, branch)
         copy_schemas(branch, main)
         newest = main.schemas.latest()
         target = main if newest is None else main.at_schema(newest)
         try:
             theirs, ours = live_entries(branch, taken), live_entries(main, judged)
-            common = judge(main, branch).common
-            touched = _touched(main, branch, common, [*theirs, *ours])
-            later = [snapshot for snapshot in standing(branch.snapshots.all()) if snapshot.id > (common or 0)]
+            common = judge(main, seen).common
+            touched = _touched(main, seen, common, [*theirs, *ours])
+            later = [snapshot for snapshot in standing(seen.snapshots.all()) if snapshot.id > (common or 0)]
             # Whoever repeats on main what has landed on the branch finds it.
             ids = ids_of_branch(branch, later)
         except NotFound:
@@ -127,6 +117,25 @@ def refuse_other_main(main: TableStore, branch: str, points: Iterable[tuple[int,
         raise CommitConflict(
             f"Main of {main.identifier.full_name} was replaced, or made anew, since branch {branch!r} was made for its snapshot "
             f"{number}: {meaning}."
+        )
+
+
+def refuse_later_changes(main: TableStore, branch: str, until: int, latest: Snapshot | None) -> None:
+    """Raise CommitConflict if a main has changed rows after the snapshot up to which a branch replaces it."""
+    later = []
+    for snapshot in main.snapshots.backwards(latest):
+        if snapshot.id <= until:
+            break
+        if snapshot.changes_rows:
+            later.append(snapshot)
+    if later:
+        listed = ", ".join(
+            f"{snapshot.id} ({snapshot.operation or snapshot.commit_kind} by {snapshot.commit_user})"
+            for snapshot in later[::-1]
+        )
+        raise CommitConflict(
+            f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which branch {branch!r} replaces "
+            f"it: {listed}."
         )
 
 

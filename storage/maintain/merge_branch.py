@@ -12,6 +12,7 @@ from functools import partial
 
 from ..errors import CommitConflict, NotFound
 from ..identifier import MAIN_BRANCH, RESERVED_TAGS
+from ..metadata.earlier_files import seen_up_to
 from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, has_expired, rolled_back_properties
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
 from ..metadata.live_files import merge_entries
@@ -47,8 +48,10 @@ def merge_branch(
     commit_id: CommitId | None = None,
     guard: Guard | None = None,
     listeners: Sequence[CommitListener] = (),
+    up_to: tuple[int, str] | None = None,
 ) -> Verdict:
     """Take a branch over into main, with the tags of what it did; returns the verdict. A repeated `commit_id` changes nothing.
+    `up_to`: the snapshot of the branch, by number and identity, that is taken over, whatever came after it.
 
     Raises CommitConflict, naming what would be lost, if main has diverged, unless `discard_main`.
     """
@@ -57,7 +60,7 @@ def merge_branch(
         if not discard_main:
             refuse_diverged(main, branch, verdict)
 
-    return _take_over(main, branch, refuse, commit_id, guard, listeners)
+    return _take_over(main, branch, refuse, commit_id, guard, listeners, up_to=up_to)
 
 
 def fast_forward(
@@ -96,14 +99,16 @@ def _take_over(
     listeners: Sequence[CommitListener],
     *,
     becomes: bool = False,
+    up_to: tuple[int, str] | None = None,
 ) -> Verdict:
     def try_once() -> Verdict:
-        verdict = judge(main, branch)
+        seen = seen_up_to(branch, up_to)
+        verdict = judge(main, seen)
         # What is empty because it was renamed or dropped has nothing to say.
         main.refuse_other_table()
         branch.refuse_other_table()
         refuse(verdict)
-        refuse_closed(branch, verdict.taken)
+        refuse_closed(branch, branch.snapshots.latest())
         taken, discards = verdict.taken, verdict.kind == "diverged" or (becomes and bool(verdict.lost))
         if taken is None and not discards:
             return verdict
@@ -130,8 +135,8 @@ def _take_over(
                     vectors=vectors_of(branch, taken),
                 )
             elif verdict.new:
-                made = put_on_top(target, branch, verdict, commit_id, guard, listeners, held=still_held)
-            copy_tags(branch, main, after=verdict.common or 0)
+                made = put_on_top(target, seen, verdict, commit_id, guard, listeners, held=still_held)
+            copy_tags(branch, main, after=verdict.common or 0, up_to=None if up_to is None else up_to[0])
         tell_after(target, made, listeners)
         return replace(verdict, made=made)
 

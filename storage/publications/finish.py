@@ -32,14 +32,20 @@ from .traces import OpenTable, is_done, main_of
 from .undo import undo
 
 _log = logging.getLogger(__name__)
-# The properties of the commit that a table gets.
-MadeFrom = Callable[[str], Mapping[str, str]]
+# The properties of the commit that a table gets, by its name and the newest snapshot of the branch that it takes over; None:
+# whichever is the newest.
+MadeFrom = Callable[[str, int | None], Mapping[str, str]]
 
 
 def finish(
-    open_table: OpenTable, journal: Journal, publication: Publication, made_from: MadeFrom | None = None
+    open_table: OpenTable,
+    journal: Journal,
+    publication: Publication,
+    made_from: MadeFrom | None = None,
+    *,
+    gives_up: bool = False,
 ) -> None:
-    """Take over what is not taken over yet, and end the publication.
+    """Take over what is not taken over yet, and end the publication. `gives_up`: what is on no table yet and cannot be is undone.
 
     Raises CommitConflict, leaving it open, if a main cannot take its branch over, or if somebody undoes it;
     CommitOutcomeUnknown if others have ended it, and more since, and its tables cannot tell how. Where the branch becomes
@@ -67,9 +73,19 @@ def finish(
             if publication.replaces and is_done(open_table, publication, name):
                 # By somebody else, who was first.
                 continue
+            done = any(is_done(open_table, publication, each) for each in publication.before)
+            if gives_up and not (publication.replaces or done):
+                # Nobody has seen anything of it: it need not be ended by hand.
+                if give_up(open_table, journal, publication):
+                    return
+                raise CommitConflict(
+                    f"Branch {publication.branch!r} is not published, on no table, for {name} cannot take it over: "
+                    f"{str(error).removesuffix(INSIST).rstrip()} Publish it again."
+                ) from None
             finishing, undoing = "`snapline branch recover --discard-main`", "`snapline branch recover --undo`"
             ends = finishing if publication.replaces else f"{finishing}, or undo it by {undoing}"
-            if isinstance(error, BothAltered | Unsupported) and not publication.replaces:
+            insists_in_vain = isinstance(error, BothAltered | Unsupported) or name in publication.adopted
+            if insists_in_vain and not publication.replaces:
                 ends = undoing
             raise CommitConflict(
                 f"The publication of branch {publication.branch!r} stays open, for {name} cannot take it over: "
@@ -177,7 +193,10 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
     guard = _pinned(main_of(table), journal, publication, _while_open(journal, publication))
     number = int(publication.name)
     if name in publication.adopted:
-        properties = publication.properties.get(name) if made_from is None else made_from(name)
+        taken = publication.taken.get(name)
+        properties = publication.properties.get(name)
+        if made_from is not None:
+            properties = made_from(name, None if taken is None else taken[0])
         branches.adopt(
             publication.branch,
             until=publication.adopted[name],
@@ -186,6 +205,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             properties=properties,
             guard=guard,
             publication=number,
+            up_to=taken,
         )
     elif publication.replaces:
         if branches.has_other(publication.branch) and closed_by(main_of(table).snapshots.latest()) != number:
@@ -208,6 +228,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             commit_id=commit_id,
             guard=guard,
             publication=number,
+            up_to=publication.taken.get(name),
         )
 
 

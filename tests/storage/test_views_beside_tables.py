@@ -9,52 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitConflict, StorageError, View, ViewColumn
-from tests.crash.failing_files import FailingFileIO
+from storage import Catalog, CommitConflict, View, ViewColumn
+from tests.storage.interrupted import Act, Interrupted, each_stop
 
 SCHEMA = pa.schema([("k", pa.int64())])
 ROWS = pa.table({"k": [1]})
-Act = Callable[[Catalog], Any]
 
 
 def view(query: str = "SELECT 1 AS x") -> View:
     return View(query, (ViewColumn("x", "INT"),))
-
-
-class Interrupted(FailingFileIO):
-    """Calls `beside` before the call of a number."""
-
-    def __init__(self, number: int | None, beside: Callable[[], None], url: str) -> None:
-        super().__init__(url=url)
-        self._number, self._beside = number, beside
-
-    def _call(self, name: str, path: str, act: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
-        if len(self.calls) == self._number:
-            self._beside()
-        return super()._call(name, path, act, torn)
-
-
-def acknowledged(act: Act, catalog: Catalog) -> bool:
-    try:
-        act(catalog)
-    except StorageError:
-        return False
-    return True
-
-
-def each_stop(url: str, prepare: Act, first: Act, beside: Act) -> Any:
-    """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
-    prepare(Catalog(f"{url}/whole"))
-    counted = Interrupted(None, lambda: None, url)
-    first(Catalog(f"{url}/whole", file_io=counted))
-    assert len(counted.calls) > 3
-    for number, call in enumerate(counted.calls):
-        warehouse = f"{url}/{number}"
-        prepare(Catalog(warehouse))
-        was: list[bool] = []
-        files = Interrupted(number, lambda at=warehouse, was=was: was.append(acknowledged(beside, Catalog(at))), url)
-        done = acknowledged(first, Catalog(warehouse, file_io=files))
-        yield call, Catalog(warehouse), done, was[0]
 
 
 URLS = pytest.mark.parametrize("scheme", ["", "memory:/"], ids=["local", "object store"])

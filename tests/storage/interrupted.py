@@ -1,0 +1,45 @@
+"""One operation is stopped before each call that it makes to the file system, and another one runs to its end there."""
+
+from collections.abc import Callable
+from typing import Any
+
+from storage import Catalog, StorageError
+from tests.crash.failing_files import FailingFileIO
+
+Act = Callable[[Catalog], Any]
+
+
+class Interrupted(FailingFileIO):
+    """Calls `beside` before the call of a number."""
+
+    def __init__(self, number: int | None, beside: Callable[[], None], url: str) -> None:
+        super().__init__(url=url)
+        self._number, self._beside = number, beside
+
+    def _call(self, name: str, path: str, act: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
+        if len(self.calls) == self._number:
+            self._beside()
+        return super()._call(name, path, act, torn)
+
+
+def acknowledged(act: Act, catalog: Catalog) -> bool:
+    try:
+        act(catalog)
+    except StorageError:
+        return False
+    return True
+
+
+def each_stop(url: str, prepare: Act, first: Act, beside: Act) -> Any:
+    """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
+    prepare(Catalog(f"{url}/whole"))
+    counted = Interrupted(None, lambda: None, url)
+    first(Catalog(f"{url}/whole", file_io=counted))
+    assert len(counted.calls) > 3
+    for number, call in enumerate(counted.calls):
+        warehouse = f"{url}/{number}"
+        prepare(Catalog(warehouse))
+        was: list[bool] = []
+        files = Interrupted(number, lambda at=warehouse, was=was: was.append(acknowledged(beside, Catalog(at))), url)
+        done = acknowledged(first, Catalog(warehouse, file_io=files))
+        yield call, Catalog(warehouse), done, was[0]
