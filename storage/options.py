@@ -110,7 +110,8 @@ class TableOptions(Options):
     streaming_read_overwrite: bool = option(
         "streaming-read-overwrite",
         "true",
-        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out.",
+        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out. Java's "
+        "readers see them only where `true` is written, which it takes with a key, without lookup or full-compaction.",
         "true or false",
     )
     tag_automatic_creation: str = option(
