@@ -213,10 +213,10 @@ class Catalog:
         if database is not None and database not in databases:
             raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
         found: list[str] = []
-        for one in [database] if database else databases:
-            directory = f"{self._root}/{one}.db"
+        for value in [database] if database else databases:
+            directory = f"{self._root}/{value}.db"
             found += [
-                f"{one}.{table}"
+                f"{value}.{table}"
                 for table in self._file_io.list_directories(directory)
                 # What has no name that a table can have is left out, and told by `check`.
                 if is_name(table, "table")
@@ -258,7 +258,8 @@ class Catalog:
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
         refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
-        return f"Table {identifier} does not exist. {existing}"
+        now = self.renamed_to(identifier.full_name)
+        return f"Table {identifier} does not exist. {f'It was renamed to {now}.' if now else existing}"
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
@@ -463,8 +464,8 @@ class Catalog:
         """The publications whose files in the journal cannot be read, by number, each with why and with what ends it."""
         entries = self._journal.entries()
         return {
-            int(one.name): f"{one.why} `{DISCARD_DAMAGED}` ends it."
-            for one in (*entries.damaged, *entries.damaged_left)
+            int(entry.name): f"{entry.why} `{DISCARD_DAMAGED}` ends it."
+            for entry in (*entries.damaged, *entries.damaged_left)
         }
 
     def foresee_recovery(
@@ -473,9 +474,9 @@ class Catalog:
         """What `recover` would do: for each publication, by number, what would become of each table. Nothing is done."""
         journal = self._journal
         return {
-            int(one.name): foresee(self.table, journal, one, undo=undo, discard_main=discard_main)
-            for one in journal.all_open()
-            if branch in (None, one.branch)
+            int(entry.name): foresee(self.table, journal, entry, undo=undo, discard_main=discard_main)
+            for entry in journal.all_open()
+            if branch in (None, entry.branch)
         }
 
     def recover(
@@ -642,6 +643,16 @@ class Catalog:
     def _discarded(self) -> str:
         """A place of its own for a directory that is about to be deleted."""
         return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
+
+    def renamed_to(self, name: str) -> str | None:
+        """The table that had a name before, by its name of today; of several the one that had it last."""
+        newest: tuple[int, str] | None = None
+        for table in self.tables():
+            with suppress(StorageError):
+                for former in self.former_names(table):
+                    if former.name == name and (newest is None or former.until_ms > newest[0]):
+                        newest = (former.until_ms, table)
+        return None if newest is None else newest[1]
 
     def former_names(self, name: str) -> list[FormerName]:
         """The names that a table had before, oldest first."""

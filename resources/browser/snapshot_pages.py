@@ -15,6 +15,7 @@ from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, Snapsho
 
 from ..links.address import command, text_of
 from ..session import Session
+from ..warehouse.silent_catalogs import silent_catalogs
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
 from .column_path import column_path
 from .facts import Platform, place_of
@@ -119,6 +120,8 @@ def _page(request: Request) -> Response:
         query=view.query(),
         fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
+        open_recoveries=platform.open_recoveries(ref),
+        silent_catalogs=silent_catalogs(browser.session),
         reproduce=command("reproduce", str(ref)),
         picture=picture(
             history,
@@ -206,7 +209,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "rows": first_rows(pinned),
         "columns": columns,
         "told": sorted(sources.values()),
-        "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in sources.values()]),
+        "not_again": _not_again(snapshot, [(source, session.fate(source)) for source in sources.values()]),
         "properties": {
             name: properties[key]
             for name, key in (
