@@ -83,7 +83,7 @@ class Ground:
         """An argument that a call takes. Who adds a parameter that must be given adds one here."""
         of_one: dict[tuple[type, str, str], Any] = {
             (Tags, "create", "name"): "fresh", (Tags, "rename", "new_name"): "fresh", (Branches, "create", "name"): "fresh",
-            (Notes, "create", "name"): "fresh", (Consumers, "reset", "name"): "fresh", (Catalog, "rename_table", "new_name"):
+            (Notes, "create", "name"): "fresh", (Notes, "change", "change"): lambda document: {"a": 2}, (Consumers, "reset", "name"): "fresh", (Catalog, "rename_table", "new_name"):
             "shop.other", (Catalog, "create_table", "name"): "shop.other", (Catalog, "create_table_like", "name"):
             "shop.other", (Catalog, "create_database", "name"): "other", (Catalog, "drop_database", "name"): "empty",
             (Catalog, "branch_set", "branch"): "b", (Tags, "get", "name"): "t", (Tags, "rename", "name"): "t",
