@@ -34,6 +34,8 @@ from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
 from .tokens import TokenRefused, Tokens
 
+# Its path beside another application, and alone.
+MOUNTED_AT = "/snapline"
 STATIC = Path(__file__).parent / "static"
 # More of an error is not shown.
 _LONGEST = 1_200

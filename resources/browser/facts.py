@@ -61,6 +61,10 @@ class Platform:
                 found.setdefault((*place[:3], branch), []).append((place, number))
         return found
 
+    def open_recoveries(self, ref: SnapshotRef) -> tuple[str, ...]:
+        """The recoveries that are open on the table of a snapshot, by name."""
+        return self.recoveries.get((ref.catalog, ref.database, ref.table), ())
+
     def came_later(self, ref: SnapshotRef, time_ms: int) -> bool:
         """Whether a snapshot that lineage knows, committed then, is missing here for having come after this was read."""
         return time_ms >= self.read_ms and self.fate(ref) in ("taken back", "dropped")

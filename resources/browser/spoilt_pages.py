@@ -57,7 +57,7 @@ def _spoilt(request: Request) -> Response:
         "spoilt.html",
         title=f"What {bad} has spoilt",
         bad=bad,
-        open_recoveries=_open_recoveries(platform, bad),
+        open_recoveries=platform.open_recoveries(bad),
         damage=damage,
         fate=browser.session.fate(bad),
         shown=SHOWN,
@@ -114,7 +114,7 @@ def _plan(request: Request) -> Response:
         "plan.html",
         title=f"Plan a recovery from {bad}",
         bad=bad,
-        open_recoveries=_open_recoveries(platform, bad),
+        open_recoveries=platform.open_recoveries(bad),
         plan=plan,
         mode=mode,
         modes=_MODES,
@@ -128,11 +128,6 @@ def _plan(request: Request) -> Response:
         asked=asked,
         command=command("recovery start", name, bad=target, mode=mode),
     )
-
-
-def _open_recoveries(platform: Platform, bad: SnapshotRef) -> tuple[str, ...]:
-    """The recoveries that are open on the table of a bad snapshot."""
-    return platform.recoveries.get((bad.catalog, bad.database, bad.table), ())
 
 
 def mode_of(text: str) -> Mode:

@@ -14,6 +14,8 @@ from .view import View
 
 Link = Callable[[SnapshotRef], str]
 _GUTTER = 220
+# Characters that fit there.
+_LONGEST_NAME = 30
 _STUB = 14
 # What is told by colour is told by a mark as well: a plus for what came from a branch, a stroke for what takes back.
 _MARKS = {"merge": "m-2.5 0h5m-2.5 -2.5v5", "back": "m-2.5 0h5"}
@@ -35,7 +37,7 @@ def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name" x="8" y="{y + 4}">{shown(history.lanes[index].name)}</text>'
+        f'<text class="lane-name" x="8" y="{y + 4}">{_label(history.lanes[index].name)}</text>'
         for index, y in enumerate(layout.y)
         if layout.lanes[index]
     )
@@ -47,6 +49,14 @@ def standalone(history: History, layout: Layout, view: View, style: str, path: P
         f"<style>{style}</style>{labels}{moved}",
         "history" + (" has-selection" if path else ""),
     )
+
+
+def _label(name: str) -> str:
+    """The name of a lane as it fits beside the picture, whole where one points at it."""
+    if len(name) <= _LONGEST_NAME:
+        return shown(name)
+    half = _LONGEST_NAME // 2
+    return f"<title>{shown(name)}</title>{shown(f'{name[:half]}…{name[-half:]}')}"
 
 
 def described(dot: Dot) -> str:

@@ -1,5 +1,6 @@
 """The tables of all catalogs: which is made from which, how new each is, and how far behind."""
 
+from collections.abc import Collection
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,17 @@ def _page(request: Request) -> Response:
         now=Clock().now(),
         focused=view.focus,
         is_partial=platform.is_partial,
-        troubles=list(platform.troubles.values()),
+        troubles=[*platform.troubles.values(), *_not_folded(folded, graph.databases)],
+    )
+
+
+def _not_folded(folded: Collection[str], databases: Collection[str]) -> list[str]:
+    """That there are no such databases, in a sentence."""
+    unknown = sorted(set(folded) - set(databases))
+    return (
+        [f"Nothing is folded as {', '.join(name[:100] for name in unknown)}: there is no such database."]
+        if unknown
+        else []
     )
 
 

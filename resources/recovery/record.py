@@ -149,7 +149,7 @@ def set_record_aside(catalog: Catalog, branch: str) -> str:
 
 
 def _known(kind: type[TableRecord | RecoveryRecord], values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+    names = {each.name for each in fields(kind)}
     return {key: value for key, value in values.items() if key in names}
 
 
@@ -164,7 +164,9 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
 
 def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
     mains = {
-        name: [one.main, one.main_identity] for name, one in record.tables.items() if one.main_identity is not None
+        name: [table.main, table.main_identity]
+        for name, table in record.tables.items()
+        if table.main_identity is not None
     }
     if not mains:
         return

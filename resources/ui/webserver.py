@@ -18,11 +18,10 @@ from starlette.types import ASGIApp
 
 from storage import StorageError
 
-from ..browser.app import browser_app
+from ..browser.app import MOUNTED_AT, browser_app
 from ..links.known_assets import KnownAssets
 from ..session import Session
 
-MOUNTED_AT = "/snapline"
 _log = logging.getLogger("snapline")
 
 

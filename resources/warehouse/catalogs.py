@@ -17,7 +17,16 @@ from lineage import (
     reconcile,
     stopping_nobody,
 )
-from storage import DEFAULT_CATALOG, Catalog, FileLock, StorageError, Table, refers_to_environment, revealed
+from storage import (
+    DEFAULT_CATALOG,
+    Catalog,
+    FileLock,
+    InvalidRequest,
+    StorageError,
+    Table,
+    refers_to_environment,
+    revealed,
+)
 
 from ..private_files import make_private_directory
 from ..settings import Settings
@@ -34,7 +43,7 @@ class Catalogs:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_environment()
-        make_private_directory(self.settings.home)
+        _make_home(self.settings.home)
         self._opened: dict[str, Catalog] = {}
         self._reconciled: set[tuple[str, str]] = set()
 
@@ -171,8 +180,8 @@ class Catalogs:
                 listed = self.catalog_of(name).tables() if tables is None else tables.get(name, ())
                 # Asked once for all tables, or not at all.
                 until = known_reconciled(self.recorder_of(name)) if listed else {}
-                for one in listed:
-                    count += self._reconcile_branches(name, one, until, warnings)
+                for each in listed:
+                    count += self._reconcile_branches(name, each, until, warnings)
             except LineageUnavailable as error:
                 warnings[error.catalog] = str(error)
             except Exception as error:
@@ -271,9 +280,22 @@ class Catalogs:
         self._stores.close()
 
 
+def _make_home(home: Path) -> None:
+    """Make the home. Raises InvalidRequest that names the setting if there can be none."""
+    try:
+        make_private_directory(home)
+        is_directory = home.is_dir()
+    except OSError as error:
+        raise InvalidRequest(
+            f"{home} cannot be the home ({error.strerror}): set SNAPLINE_HOME to another directory."
+        ) from None
+    if not is_directory:
+        raise InvalidRequest(f"{home} cannot be the home (it is no directory): set SNAPLINE_HOME to another one.")
+
+
 def _warn(warnings: Mapping[str, str]) -> None:
-    for one in warnings.values():
-        _log.warning("%s", " ".join(one.split()))
+    for warning in warnings.values():
+        _log.warning("%s", " ".join(warning.split()))
 
 
 def _recorder(catalogs: Catalogs, name: str, options: Mapping[str, str]) -> LineageRecorder:
