@@ -164,7 +164,7 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
 
 def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
     mains = {
-        name: [table.main, table.main_identity]
+        name: (table.main or 0, table.main_identity)
         for name, table in record.tables.items()
         if table.main_identity is not None
     }
@@ -176,9 +176,7 @@ def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
             content.get("mains") if content is not None and content.get("created_ms") == record.created_ms else None
         )
         # Of two who move a main on at once, the one who has seen more is right.
-        newer = {
-            name: point for name, point in _points(before).items() if name in mains and point[0] > (mains[name][0] or 0)
-        }
+        newer = {name: point for name, point in _points(before).items() if name in mains and point[0] > mains[name][0]}
         return {"created_ms": record.created_ms, "mains": {**mains, **newer}}
 
     notes = catalog.notes(_MAINS_KIND)

@@ -28,6 +28,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "date_pattern",
             "known_options",
             "local_file",
+            "option_spelling",
             "option_texts",
             "retractable",
             "storage_options",
