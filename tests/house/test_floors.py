@@ -40,7 +40,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"paths", "file_io"},
         {"format", "journal", "catalog_options"},
         {"metadata"},
-        {"lsm"},
+        {"lsm", "iceberg"},
         {"read", "write"},
         {"maintain"},
         {"sql"},
