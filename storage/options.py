@@ -200,7 +200,7 @@ class TableOptions(Options):
     partition_timestamp_pattern: str | None = option(
         "partition.timestamp-pattern",
         None,
-        "How partition columns make up a time: `$day $hour:00`. Default: the first.",
+        "How partition columns make up a time: `$day $hour:00:00`. Default: the first.",
     )
     partition_timestamp_formatter: str | None = option(
         "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
