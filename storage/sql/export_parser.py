@@ -63,6 +63,11 @@ class ExportParser(AlterationParser):
         named = [value for key, value in options if key.lower() == "path"]
         if bool(named) == (path is not None) or len(named) > 1:
             self.raise_error("The directory is named once: DIRECTORY 'path', or OPTIONS ('path' = '…')", self._prev)
+        for words in (("PARTITIONED", "BY"), ("CLUSTERED", "BY"), ("COMMENT",), ("TBLPROPERTIES",), ("LOCATION",)):
+            if self._match_text_seq(*words):
+                self.raise_error(
+                    f"{' '.join(words)} is not known here: the rows go into one file. Leave it out", self._prev
+                )
         query = self._parse_statement()
         if not isinstance(query, exp.Query | exp.Values):
             self.raise_error("INSERT OVERWRITE DIRECTORY takes a SELECT", self._prev)
