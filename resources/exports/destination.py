@@ -24,6 +24,7 @@ _VARIABLE = "SNAPLINE_WRITABLE_DIRECTORIES"
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _OWN_FILES = re.compile(rf"part-\d{{5}}-{_UUID}(-c\d+)?\.[a-z0-9.]+|_SUCCESS|\.(part-.*|_SUCCESS)\.crc")
 _DONE = "_SUCCESS"
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,10 @@ def _located(text: str, shown: str, *, is_directory: bool = True) -> tuple[str, 
         parts = urlsplit(text)
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidRequest(f"{shown} holds more than a place: credentials belong into SNAPLINE_STORAGE_OPTIONS.")
+    if len(os.fsencode(path.rpartition("/")[2])) > _LONGEST_NAME:
+        raise InvalidRequest(
+            f"{shown!r}: its last name has more than {_LONGEST_NAME} bytes, which is too long for a file."
+        )
     if text.endswith("/") and not is_directory:
         raise InvalidRequest(f"{shown!r} ends with a slash, as a directory does: name a file in it.")
     # On this machine two slashes are one; in a store they are another place.

@@ -482,7 +482,7 @@ def test_every_argument_of_a_dagster_asset_is_passed_on_or_refused_by_name() -> 
     "given", [{"kinds": "spark"}, {"kinds": [1]}, {"owners": "team:data"}, {"tags": "sales"}, {"metadata": ["note"]}]
 )
 def test_a_text_in_the_place_of_several_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match=f"{next(iter(given))}="):
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=f"{next(iter(given))}="):
         table_asset("core.t", **given)(lambda: None)
 
 

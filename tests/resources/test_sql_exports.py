@@ -305,7 +305,7 @@ def test_places_that_are_not_allowed_are_refused(sql: Sql, out: Path, tmp_path: 
     (out / "link").symlink_to(tmp_path / "other")
     for path in (
         f"{tmp_path}/x.csv", f"{out}x.csv", f"{out}/../x.csv", f"{out}/link/x.csv", str(out), f"{out}/.", "x.csv", "",
-        f"{out}/a//b.csv", "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
+        "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
     ):  # fmt: skip
         with pytest.raises(StorageError):
             sql(f"COPY t TO '{path}' (FORMAT csv)")
@@ -480,7 +480,7 @@ def test_exports_are_no_corrections(sql: Sql, out: Path) -> None:
     for text in (f"COPY t TO '{out}/x.csv'", f"INSERT OVERWRITE DIRECTORY '{out}/x' USING csv SELECT 1 AS a"):
         with pytest.raises(InvalidRequest, match=r"(COPY|DIRECTORY) is no correction"):
             refuse_beyond_branches(parse(text)[0])
-    for text in ("SELECT 1", "SHOW TABLES; SET 'pipeline.name' = 'x'", "ANALYZE TABLE t COMPUTE STATISTICS", ""):
+    for text in ("SELECT 1", "SHOW TABLES; SET 'pipeline.name' = 'x'", "ANALYZE TABLE t COMPUTE STATISTICS"):
         with pytest.raises(InvalidRequest, match="changes nothing, and is no correction"):
             refuse_without_change(parse(text))
     refuse_without_change(parse("SELECT 1; DELETE FROM t WHERE id = 1"))
@@ -553,9 +553,8 @@ def test_places_of_exports_are_refused_by_what_is_wrong_with_them(sql: Sql, out:
     longest = f"{'n' * 251}.csv"
     sql(f"COPY (SELECT 1 AS a) TO '{out}/{longest}'")
     assert (out / longest).exists()
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(InvalidRequest, match="has more than 255 bytes"):
         sql(f"COPY (SELECT 1 AS a) TO '{out}/n{longest}'")
-    assert str(caught.value) == f"Writing {out}/n{longest} failed: File name too long."
     for clause in ("PARTITIONED BY (a)", "CLUSTERED BY (a) INTO 2 BUCKETS", "COMMENT 'x'"):
         with pytest.raises(InvalidRequest, match=rf"{clause.split(' ')[0]}.* is not known here"):
             sql(f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv {clause} SELECT 1 AS a")
