@@ -32,6 +32,8 @@ from .errors import (
     StoreUnavailable,
 )
 from .file_io import FileIO, Witness, split_url
+from .iceberg.clean_up import withdraw
+from .iceberg.publish import publish_after
 from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
@@ -256,7 +258,8 @@ class Catalog:
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
         refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
-        return f"Table {identifier} does not exist. {existing}"
+        now = self.renamed_to(identifier.full_name)
+        return f"Table {identifier} does not exist. {f'It was renamed to {now}.' if now else existing}"
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
@@ -593,7 +596,9 @@ class Catalog:
             self.views.refuse_taken(target)
             raise taken from None
         self._refuse_view_since(identifier, target)
+        withdraw(store)
         renamed = self.table(target.full_name)
+        publish_after(renamed.store, None)
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
 
@@ -639,6 +644,16 @@ class Catalog:
         """A place of its own for a directory that is about to be deleted."""
         return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
 
+    def renamed_to(self, name: str) -> str | None:
+        """The table that had a name before, by its name of today; of several the one that had it last."""
+        newest: tuple[int, str] | None = None
+        for table in self.tables():
+            with suppress(StorageError):
+                for former in self.former_names(table):
+                    if former.name == name and (newest is None or former.until_ms > newest[0]):
+                        newest = (former.until_ms, table)
+        return None if newest is None else newest[1]
+
     def former_names(self, name: str) -> list[FormerName]:
         """The names that a table had before, oldest first."""
         return former_names(self._file_io, self._path(Identifier.parse(name)))
@@ -683,6 +698,7 @@ class Catalog:
         if self._file_io.moves_at_once:
             delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
             self._delete_discarded()
+        withdraw(store)
 
     def drop_unwritten(self, table: Table) -> bool:
         """Drop a table that its creator could not fill, unless somebody has written to it since, or branched it, or it is

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..document import read_document
 from ..errors import CorruptData, StorageError
+from ..iceberg.lag import lag_of
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import untracked_partitions
@@ -87,6 +88,8 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
             with suppress(StorageError):
                 # What cannot be read is reported as such.
                 failed += [Unfinished.of(opened, what) for what in unfinished(opened)]
+                lag = lag_of(opened)
+                failed += [] if lag is None else [Unfinished.of(opened, lag)]
             failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed

@@ -14,7 +14,7 @@ from ..option_checks import check_table_options
 from ..options import TableOptions
 from .case_twins import refuse_new_twins
 from .schema import TableSchema
-from .schema_check import check_avro, check_column_options, check_schema
+from .schema_check import check_avro, check_column_options, check_iceberg, check_schema
 
 
 def new_schema(
@@ -47,6 +47,7 @@ def new_schema(
     check_column_options(schema, texts)
     check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)
+    check_iceberg(schema)
     return schema
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 
 from ..data_types import READ_ONLY_ROOTS, DataField, DataType, nested_fields
 from ..errors import InvalidRequest, Unsupported
+from ..format.iceberg_types import iceberg_fields, partition_fields
 from ..values import from_literal
 from .schema import KEY_PREFIX, TableSchema
 
@@ -96,6 +97,13 @@ def check_avro(schema: TableSchema, before: TableSchema | None = None) -> None:
     for trouble in _avro_troubles(schema):
         if trouble not in known:
             raise InvalidRequest(trouble)
+
+
+def check_iceberg(schema: TableSchema) -> None:
+    """Raise Unsupported, naming the column, for types that readers of Iceberg could not be shown, if they are to be."""
+    if schema.table_options.metadata_iceberg_storage != "disabled":
+        iceberg_fields(schema.fields)
+        partition_fields(schema.fields_named(schema.partition_keys))
 
 
 def _avro_troubles(schema: TableSchema) -> Iterator[str]:

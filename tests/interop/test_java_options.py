@@ -58,7 +58,7 @@ def test_what_does_not_matter_here_is_accepted(catalog: Catalog) -> None:
     [
         ("scan.snapshot-id", "3", "Say it where you read"),
         ("blob-field", "name", "blobs and vectors"),
-        ("metadata.iceberg.storage", "hadoop-catalog", "readers of Iceberg"),
+        ("metadata.iceberg.uri", "thrift://host", "readers of Iceberg"),
         ("scan.ignore-lost-files", "true", "not left out silently"),
         ("commit.callbacks", "com.example.Callback", "Java classes"),
     ],
