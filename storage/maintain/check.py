@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from ..document import read_document
 from ..errors import CorruptData, StorageError
 from ..iceberg.lag import lag_of
 from ..identifier import MAIN_BRANCH, Identifier
@@ -25,6 +24,7 @@ from ..metadata.live_files import live_files
 from ..metadata.main_branch import find_main
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, ManifestFiles, Place
 from ..metadata.snapshot import Snapshot
+from ..metadata.table_statistics import read_statistics
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
@@ -268,11 +268,11 @@ class _BranchCheck:
                 for entry, what in misread_by_java(store, entries):
                     self._broken(f"data file {entry.file.name}", what)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))
-        if snapshot.statistics is not None:
-            path = store.paths.statistics(snapshot.statistics)
+        if (name := snapshot.statistics) is not None:
+            path = store.paths.statistics(name)
             is_sound = self._file(where, path, None)
             if self._first(path):
-                self._attempt(where, is_sound, lambda: read_document(store.file_io.read_bytes(path), path))
+                self._attempt(where, is_sound, lambda: read_statistics(store, name))
 
     def _in_time(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
         if previous is None or snapshot.id != previous.id + 1:
