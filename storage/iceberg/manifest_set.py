@@ -49,8 +49,8 @@ class ManifestSet:
     def follow(
         self, manifests: Sequence[Manifest], added: dict[str, Callable[[], Entry]], removed: set[str] | None
     ) -> list[Manifest]:
-        """The manifests after some, with the files that came, by path, and without the paths that went: None for all that are
-        not among those that came.
+        """The manifests after some, with the files that came and without those that went, each by what its URLs have in common
+        (`same_file`); None for all that are not among those that came.
         """
         new = dict(added)
         kept = [one for manifest in manifests for one in self._without(manifest, new, removed)]
@@ -81,10 +81,10 @@ class ManifestSet:
         entries = [one for one in self._entries(manifest) if one.is_live]
         gone = set()
         for entry in entries:
-            path = same_file(entry.url)
-            is_known = new.pop(path, None) is not None
-            if not is_known and (removed is None or path in removed):
-                gone.add(path)
+            key = same_file(entry.url)
+            is_known = new.pop(key, None) is not None
+            if not is_known and (removed is None or key in removed):
+                gone.add(key)
                 self.changed.deleted_files += 1
                 self.changed.deleted_rows += entry.file["record_count"]
         if not gone:

@@ -20,7 +20,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import ICEBERG, afterwards
 from .clean_up import delete_dropped, delete_old_versions, withdraw
 from .data_files import FileRecords, changes, seen_files
-from .location import Location, location_of
+from .location import Location, location_of, same_file
 from .manifest import Entry, Manifest, read_list
 from .manifest_set import ManifestSet
 from .metadata import (
@@ -280,9 +280,14 @@ class _Publication:
             added = seen_files(self._store, latest)
         records = FileRecords(self._store, self._place, {one.id: one for one in self._schemas}, latest.id)
         entries: dict[str, Callable[[], Entry]] = {
-            path: partial(records.entry, path, entry) for path, entry in added.items()
+            self._key(path): partial(records.entry, path, entry) for path, entry in added.items()
         }
-        return manifests.follow((base and base.manifests) or [], entries, removed)
+        gone = None if removed is None else set(map(self._key, removed))
+        return manifests.follow((base and base.manifests) or [], entries, gone)
+
+    def _key(self, path: str) -> str:
+        """By what a file is found in manifests, whoever wrote them."""
+        return same_file(self._place.url(path))
 
     def _refresh(self, latest: Snapshot, found: TableMetadata) -> bool:
         """Say in the version that shows the newest snapshot what has changed besides: schemas, tags, snapshots that expired."""

@@ -2,9 +2,11 @@
 
 import datetime as dt
 import json
+import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -352,3 +354,93 @@ def test_a_rollback_by_java_is_followed(
     table.write(rows(9))
     assert_seen_alike(iceberg, table)
     assert pq.read_table(next(Path(table.directory).rglob("data-*.parquet"))).num_rows == 1
+
+
+# --- at each step, at once, and on other file systems
+
+
+class _Stop(OSError):
+    pass
+
+
+def test_whoever_dies_at_a_step_leaves_it_to_the_next_commit(catalog: Catalog, iceberg: IcebergReader) -> None:
+    """Each call that changes a file of the metadata fails in turn, before and after it has done it."""
+    limits = {"metadata.iceberg.compaction.min.file-num": "2", "metadata.iceberg.compaction.max.file-num": "3"}
+    table = catalog.create_table("shop.t", SCHEMA, options={**IN_TABLE, **limits})
+    table.write(rows(0))
+    file_io = type(table.store.file_io)
+    names = ("write_bytes", "replace_if", "raise_number", "delete", "delete_quietly")
+    number, steps = 0, 0
+    for name in names:
+        original = getattr(file_io, name)
+        for after in (False, True):
+            for step in range(10):
+                number += 1
+                calls: list[int] = []
+
+                def failing(self: object, path: object, *more: object, **named: object) -> object:
+                    is_meant = "/metadata/" in str(path)
+                    if is_meant:
+                        calls.append(1)  # noqa: B023
+                    stops = is_meant and len(calls) == step + 1  # noqa: B023
+                    if stops and not after:  # noqa: B023
+                        raise _Stop("stopped")
+                    result = original(self, path, *more, **named)  # noqa: B023
+                    if stops:
+                        raise _Stop("stopped")
+                    return result
+
+                with mock.patch.object(file_io, name, failing):
+                    assert table.write(rows(number)) is not None
+                    if number % 3 == 0:
+                        table.delete(f"id = {number - 1}")
+                stopped = len(calls) > step
+                if not stopped:
+                    break
+                steps += 1
+                # Whoever reads between sees a state that the table has had.
+                seen = set(iceberg.read(table)["id"].to_pylist())
+                assert any(
+                    seen == set(table.to_arrow(version=one)["id"].to_pylist())
+                    for one in table.store.snapshots.ids()[-3:]
+                )
+                number += 1
+                table.write(rows(number))
+                assert table.troubles() == []
+                assert table.check() == []
+    assert steps > 10
+    assert_seen_alike(iceberg, table)
+
+
+def _writer(warehouse: str, first: int) -> None:
+    table = Catalog(warehouse).table("shop.t")
+    for number in range(first, first + 8):
+        table.write(rows(number))
+
+
+def test_writers_at_once_leave_the_newest_state(catalog: Catalog, table: Table, iceberg: IcebergReader) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_writer, args=(catalog.warehouse, first)) for first in (100, 200, 300)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert table.count() == 24
+    assert table.troubles() == []
+    assert table.check() == []
+    assert_seen_alike(iceberg, table)
+
+
+def test_metadata_follow_on_a_file_system_without_directories() -> None:
+    catalog = Catalog(f"memory://{uuid4()}")
+    table = catalog.create_table("shop.t", SCHEMA, options={"metadata.iceberg.storage": "hadoop-catalog"})
+    for number in range(5):
+        table.write(rows(number))
+    table.delete("id = 2")
+    table.expire(retain_last=2)
+    assert table.check() == []
+    table = catalog.rename_table("shop.t", "shop.u")
+    table.write(rows(7))
+    assert table.check() == []
+    assert table.troubles() == []
