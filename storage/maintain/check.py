@@ -97,7 +97,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
 
 
 def _is_read_here(store: TableStore) -> bool:
-    """True. Raises Unsupported for a table whose files lie, or count, in a way that is not known here: they would seem missing."""
+    """True. Raises Unsupported for a table whose files lie, or count, in ways not known here: they would seem missing."""
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=False)
     return True
 
