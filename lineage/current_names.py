@@ -41,12 +41,12 @@ def current_sources(snapshot: Snapshot, catalog_of: Callable[[str], Catalog]) ->
 
     One whose number belongs to another snapshot by now has a branch of its own, as in lineage.
     """
-    return {one: _current(one, snapshot, catalog_of) for one in sources_of(snapshot)}
+    return {source: _current(source, snapshot, catalog_of) for source in sources_of(snapshot)}
 
 
 def current_columns(snapshot: Snapshot, sources: Mapping[SnapshotRef, SnapshotRef]) -> dict[str, list[SourceColumn]]:
     """The columns that those of a snapshot were computed from, by the names that `sources`, of `current_sources`, give."""
-    tables = {(one.catalog, one.database, one.table): now for one, now in sources.items()}
+    tables = {(ref.catalog, ref.database, ref.table): now for ref, now in sources.items()}
     current: dict[str, list[SourceColumn]] = {}
     for name, columns in columns_of(snapshot).items():
         for catalog, database, table, column in columns:

@@ -99,7 +99,10 @@ class Reconciled:
 
 def sources_property(sources: Sequence[SnapshotRef]) -> dict[str, str]:
     """The snapshot property that names the sources of a commit, with their commit times where they are known."""
-    rows = {(one.catalog, one.database, one.table, one.branch, one.snapshot_id): one.time_ms for one in sources}
+    rows = {
+        (source.catalog, source.database, source.table, source.branch, source.snapshot_id): source.time_ms
+        for source in sources
+    }
     listed = [[*key] if time_ms is None else [*key, time_ms] for key, time_ms in sorted(rows.items())]
     return {SOURCES_PROPERTY: json.dumps(listed, ensure_ascii=False)}
 
@@ -124,7 +127,7 @@ def columns_of(snapshot: Snapshot) -> dict[str, list[SourceColumn]]:
     """The columns that the columns of a snapshot were computed from, as its properties tell."""
     text = (snapshot.properties or {}).get(COLUMNS_PROPERTY)
     found: dict[str, list[list[str]]] = json.loads(text) if text else {}
-    return {name: [(one[0], one[1], one[2], one[3]) for one in rows] for name, rows in found.items()}
+    return {name: [(row[0], row[1], row[2], row[3]) for row in rows] for name, rows in found.items()}
 
 
 def moment_of_ms(time_ms: int) -> datetime:

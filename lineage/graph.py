@@ -70,11 +70,11 @@ def trace(
         barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
         if direction == "down":
             named_refs.update(named_by_main(stores, frontier) | dict.fromkeys(own, ref))
-        asked = {*frontier, *(one for one, name in named_refs.items() if name in frontier)}
+        asked = {*frontier, *(each for each, name in named_refs.items() if name in frontier)}
         for row, ref_met in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(named_refs.get(ref_met, ref_met))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
-        on_branches = {one for _, one in met if "~" not in one.branch and one.branch != "main"}
+        on_branches = {other for _, other in met if "~" not in other.branch and other.branch != "main"}
         named_refs.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
         for row, ref_met in met:
             other = named_refs.get(ref_met, ref_met) if ref_met != ref else ref_met
@@ -94,7 +94,7 @@ def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[S
         return set()
     names = named_by_main(stores, [ref])
     main = names.get(ref, ref)
-    return {main, *(one for one, name in names.items() if name == main)} - {ref}
+    return {main, *(each for each, name in names.items() if name == main)} - {ref}
 
 
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
@@ -111,9 +111,9 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
             key = (row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time)
             same.setdefault(key, []).append(row.ref(catalog))
         for names in same.values():
-            main = next((one for one in names if one.branch == "main"), None)
+            main = next((name for name in names if name.branch == "main"), None)
             if main is not None:
-                main_names.update({one: main for one in names if one != main and "~" not in one.branch})
+                main_names.update({name: main for name in names if name != main and "~" not in name.branch})
     return main_names
 
 
@@ -188,7 +188,7 @@ def direct_sources(
     for row, ref in sinks_at(stores, places):
         barriers.setdefault((row.job, row.barrier_id), []).append(ref)
     met = [(row, row.ref(name)) for name, store in stores.items() for row in rows_at(store, "source", barriers)]
-    names = named_by_main(stores, {one for _, one in met if "~" not in one.branch and one.branch != "main"})
+    names = named_by_main(stores, {other for _, other in met if "~" not in other.branch and other.branch != "main"})
     sources_of_sinks: dict[SnapshotRef, set[SnapshotRef]] = {}
     for row, ref_met in met:
         for sink in barriers[row.job, row.barrier_id]:

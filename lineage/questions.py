@@ -29,8 +29,8 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
     has with main is bad on both; a branch that was forked off later holds what was bad then, which lineage alone does not know.
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
-    starts = [ref, *(one for one in named if one.branch == "main")]
-    first: dict[Place, int] = {place_of(one): one.snapshot_id for one in starts}
+    starts = [ref, *(ref for ref in named if ref.branch == "main")]
+    first: dict[Place, int] = {place_of(ref): ref.snapshot_id for ref in starts}
     frontier = dict(first)
     while frontier:
         found = _made_from(stores, frontier)
@@ -41,7 +41,7 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
         frontier = {place: number for place, number in found.items() if place not in first or number < first[place]}
         first |= frontier
     refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
-    return [ref, *sorted(one for one in refs if place_of(one) != place_of(ref))]
+    return [ref, *sorted(each for each in refs if place_of(each) != place_of(ref))]
 
 
 def _made_from(stores: Stores, firsts: Mapping[Place, int]) -> dict[Place, int]:
@@ -83,15 +83,17 @@ def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: 
     for history in histories:
         made: dict[int, SnapshotRef] = {}
         for ref in history:
-            versions = [one.snapshot_id for one in trace(stores, ref, "up").snapshots if place_of(one) == source]
+            versions = [
+                snapshot.snapshot_id for snapshot in trace(stores, ref, "up").snapshots if place_of(snapshot) == source
+            ]
             if versions:
                 made.setdefault(max(versions), ref)
         found.append(made)
-    common = set.intersection(*(set(one) for one in found)) if found else set()
+    common = set.intersection(*(set(each) for each in found)) if found else set()
     if not common:
         return None
     newest = max(common)
-    return [one[newest] for one in found]
+    return [each[newest] for each in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,13 @@ def freshness(
     """
     newest_read: dict[Place, SnapshotRef] = {}
     # What was changed by a condition was made from an earlier snapshot of itself, which it is not behind.
-    for one in [one for one in trace(stores, ref, "up").snapshots if place_of(one) != place_of(ref)]:
-        known = newest_read.get(place_of(one))
-        if known is None or one.snapshot_id > known.snapshot_id:
-            newest_read[place_of(one)] = one
+    for each in [snapshot for snapshot in trace(stores, ref, "up").snapshots if place_of(snapshot) != place_of(ref)]:
+        known = newest_read.get(place_of(each))
+        if known is None or each.snapshot_id > known.snapshot_id:
+            newest_read[place_of(each)] = each
     found = []
-    for one in sorted(newest_read.values()):
-        told = newest_of(one)
+    for item in sorted(newest_read.values()):
+        told = newest_of(item)
         if told is not None:
-            found.append(Lag(one, *told))
+            found.append(Lag(item, *told))
     return found

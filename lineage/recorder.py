@@ -143,7 +143,7 @@ class LineageRecorder:
         """
         noted = _Told()
         commits = [
-            replace(commit, sources=tuple(one for one in commit.sources if self._keeps(one)))
+            replace(commit, sources=tuple(source for source in commit.sources if self._keeps(source)))
             for commit in commits
             if self._keeps(commit.sink, commit.job)
         ]
@@ -176,7 +176,7 @@ class LineageRecorder:
         asked = {source for commit in commits for source in commit.sources if source.time_ms is not None}
         for catalog in sorted({source.catalog for commit in commits for source in commit.sources} & set(self._stores)):
             with noted.apart():
-                times = self._times_of(one for one in asked if one.catalog == catalog and _number(one) not in made)
+                times = self._times_of(ref for ref in asked if ref.catalog == catalog and _number(ref) not in made)
                 rows = [
                     commit.row(self._named(source, made, times))
                     for commit in commits
@@ -276,7 +276,10 @@ class LineageRecorder:
         both: list[tuple[Side, Iterable[SnapshotRef]]] = [("source", sources), ("sink", sinks)]
         for side, refs in both:
             for store, listed in self._by_store(refs):
-                rows = [TableLineage(job, one.database, one.table, one.branch, now) for one in listed]
+                rows = [
+                    TableLineage(job, identifier.database, identifier.table, identifier.branch, now)
+                    for identifier in listed
+                ]
                 with stopping_nobody():
                     store.store_tables(side, rows)
 
@@ -287,7 +290,7 @@ class LineageRecorder:
                 if anew:
                     store.delete_startups(job)
                 store.store_startups(
-                    [JobStartup(job, one.database, one.table, one.branch, one.snapshot_id) for one in listed]
+                    [JobStartup(job, ref.database, ref.table, ref.branch, ref.snapshot_id) for ref in listed]
                 )
 
     def _by_store(self, refs: Iterable[SnapshotRef]) -> Iterator[tuple[LineageStore, list[SnapshotRef]]]:
@@ -295,7 +298,7 @@ class LineageRecorder:
         by_catalog: dict[str, list[SnapshotRef]] = {}
         for ref in refs:
             by_catalog.setdefault(ref.catalog, []).append(ref)
-        return ((self._stores[catalog], found) for catalog, found in by_catalog.items() if catalog in self._stores)
+        return ((self._stores[catalog], value) for catalog, value in by_catalog.items() if catalog in self._stores)
 
 
 class _Told:
@@ -366,8 +369,8 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         try:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
-            histories = [(one, one.snapshots.all()) for one in branches]
-            made = [each for one, snapshots in histories for each in commits_of(one, snapshots, recorder, names)]
+            histories = [(branch, branch.snapshots.all()) for branch in branches]
+            made = [each for item, snapshots in histories for each in commits_of(item, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
@@ -408,7 +411,9 @@ def _as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
     """The commits of a main that was a branch, by that branch's name as well: who read it there has named it so."""
     was = table.was_branch
     return [
-        replace(one, sink=replace(one.sink, branch=was)) for one in commits if was and one.sink.branch == MAIN_BRANCH
+        replace(commit, sink=replace(commit.sink, branch=was))
+        for commit in commits
+        if was and commit.sink.branch == MAIN_BRANCH
     ]
 
 
@@ -442,7 +447,7 @@ def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecor
 
 def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> None:
     """What a run read and had not made itself is what it began with."""
-    made = {((one.snapshot.properties or {}).get(RUN_PROPERTY), _number(one.sink)) for one in commits}
+    made = {((commit.snapshot.properties or {}).get(RUN_PROPERTY), _number(commit.sink)) for commit in commits}
     rows = []
     for commit in commits:
         run = (commit.snapshot.properties or {}).get(RUN_PROPERTY)

@@ -142,7 +142,7 @@ def check_lineage_options(options: Mapping[str, str]) -> None:
 
 def _factory(options: Mapping[str, str]) -> EntryPoint:
     identifier = options.get("lineage-meta", "jdbc")
-    factories = {one.name: one for one in entry_points(group=ENTRY_POINT_GROUP)}
+    factories = {entry_point.name: entry_point for entry_point in entry_points(group=ENTRY_POINT_GROUP)}
     if identifier not in factories:
         raise InvalidRequest(
             f"Catalog option 'lineage-meta' = {identifier!r}: no such lineage store is installed. "

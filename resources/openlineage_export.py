@@ -136,8 +136,8 @@ def _event(
         producer=PRODUCER,
         run=Run(runId=run_id(job, barrier)),
         job=Job(namespace=namespace, name=job),
-        inputs=[datasets.input(one) for one in sources],
-        outputs=[datasets.output(one) for one in sinks],
+        inputs=[datasets.input(source) for source in sources],
+        outputs=[datasets.output(sink) for sink in sinks],
     )
 
 
@@ -192,7 +192,7 @@ class _Datasets:
         except (CorruptData, NotFound):
             # It has expired, or the table is gone or damaged: its version is what is known.
             return facets
-        shown = [SchemaDatasetFacetFields(name=one.name, type=str(one.type)) for one in fields]
+        shown = [SchemaDatasetFacetFields(name=field.name, type=str(field.type)) for field in fields]
         return facets | {"schema": SchemaDatasetFacet(fields=shown)}
 
     def _columns(self, ref: SnapshotRef) -> Mapping[str, Sequence[tuple[str, str, str, str]]]:

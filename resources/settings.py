@@ -137,7 +137,7 @@ def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:
         value = json.loads(text)
     except ValueError as error:
         raise InvalidRequest(f"{name} is not JSON: {error}") from None
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidRequest(f"{name} = {text!r} must be a JSON list of directories.")
     return tuple(value)
 
@@ -151,4 +151,4 @@ def _json(given: Mapping[str, str], name: str) -> dict[str, str]:
         raise InvalidRequest(f"{name} is not JSON: {error}. Its {len(text)} characters are not shown.") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f'{name} is JSON, but no object: write {{"key": "value", …}}.')
-    return {str(key): one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
+    return {str(key): each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}

@@ -40,21 +40,28 @@ def checked(target: _T) -> _T:
 
 def _checking(call: Any, name: str) -> Any:
     parameters = list(inspect.signature(call).parameters.values())
-    positional = [one.name for one in parameters if one.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    rest = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    positional = [
+        parameter.name for parameter in parameters if parameter.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    rest = next(
+        (parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None
+    )
 
     # When it is first called: then the annotations can name whatever the module defines below.
     @cache
     def annotations() -> dict[str, tuple[_Test, Any]]:
         hints = typing.get_type_hints(call)
-        return {one.name: (_test(hints.get(one.name, Any)), hints.get(one.name, Any)) for one in parameters}
+        return {
+            parameter.name: (_test(hints.get(parameter.name, Any)), hints.get(parameter.name, Any))
+            for parameter in parameters
+        }
 
     @wraps(call)
     def told(*arguments: Any, **named: Any) -> Any:
         allowed = annotations()
         given = [*zip(positional, arguments, strict=False), *named.items()]
         if rest is not None:
-            given += [(rest, one) for one in arguments[len(positional) :]]
+            given += [(rest, argument) for argument in arguments[len(positional) :]]
         for parameter, value in given:
             # What there is no parameter for, Python says.
             if parameter in allowed and not allowed[parameter][0](value):
@@ -87,21 +94,21 @@ def _test(annotation: Any) -> _Test:
     if annotation is Any or isinstance(annotation, TypeVar):
         return lambda value: True
     if origin in (types.UnionType, typing.Union):
-        tests = [_test(one) for one in inner]
+        tests = [_test(each) for each in inner]
         return lambda value: any(test(value) for test in tests)
     if origin is typing.Literal:
         return lambda value: isinstance(value, str) and value in inner
     if origin is not None and issubclass(origin, Mapping):
-        test_key, test_value = (_test(one) for one in inner)
+        test_key, test_value = (_test(each) for each in inner)
         return lambda value: (
-            isinstance(value, Mapping) and all(test_key(key) and test_value(one) for key, one in value.items())
+            isinstance(value, Mapping) and all(test_key(key) and test_value(each) for key, each in value.items())
         )
     if origin is tuple and inner[-1] is not ...:
-        parts = [_test(one) for one in inner]
+        parts = [_test(each) for each in inner]
         return lambda value: (
             isinstance(value, tuple | list)
             and len(value) == len(parts)
-            and all(test(one) for test, one in zip(parts, value, strict=True))
+            and all(test(each) for test, each in zip(parts, value, strict=True))
         )
     if origin is not None and issubclass(origin, Iterable):
         # A text is a sequence of texts, and a mapping one of its keys: nobody means them so.
@@ -134,7 +141,7 @@ def _wanted(annotation: Any) -> str:
     """What an annotation takes, in words."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(_wanted(one) for one in inner)
+        return " or ".join(_wanted(each) for each in inner)
     if origin is typing.Literal:
         return " or ".join(map(repr, inner))
     if origin is not None and issubclass(origin, Mapping):

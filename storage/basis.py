@@ -214,6 +214,6 @@ class _Overtaken:
         return pa.concat_tables(
             [
                 pa.schema(fields).empty_table(),
-                *(pa.Table.from_batches([one]).cast(pa.schema(fields)) for one in batches),
+                *(pa.Table.from_batches([batch]).cast(pa.schema(fields)) for batch in batches),
             ]
         )

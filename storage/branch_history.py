@@ -141,4 +141,4 @@ def _is_empty(store: TableStore, snapshot: Snapshot, before: Snapshot | None) ->
     except StorageError:
         # It expires this moment, or is damaged: `check` says that.
         return False
-    return not any(one.added_file_count or one.deleted_file_count for one in listed)
+    return not any(each.added_file_count or each.deleted_file_count for each in listed)

@@ -217,7 +217,7 @@ class BranchSet:
         else:
             finish(self._table, self._journal, publication, made_from)
         made = made_by(self._table, publication)
-        return {name: replace(one, made=made[name]) for name, one in verdicts.items()}
+        return {name: replace(verdict, made=made[name]) for name, verdict in verdicts.items()}
 
     def _origins(self) -> dict[str, str]:
         """What tells each branch from a later one of its name; without those that cannot be told."""
@@ -234,7 +234,9 @@ class BranchSet:
 
     def _refuse_replaced(self, publication: Publication, verdicts: Mapping[str, Verdict]) -> None:
         """Raise CommitConflict if a main is another branch since the publication was written down, with other numbers."""
-        replaced = [name for name, one in verdicts.items() if (_id(one.judged) or 0) < (publication.before[name] or 0)]
+        replaced = [
+            name for name, verdict in verdicts.items() if (_id(verdict.judged) or 0) < (publication.before[name] or 0)
+        ]
         if replaced:
             raise CommitConflict(
                 f"Branch {self.branch!r} is not published, on no table: main of {', '.join(replaced)} was replaced meanwhile. "
@@ -250,7 +252,9 @@ class BranchSet:
                 "whoever does it has died, delete it again."
             )
         ending = [
-            f"{name} ({reason})" for name, one in verdicts.items() if (reason := closed_for(one.judged)) is not None
+            f"{name} ({reason})"
+            for name, verdict in verdicts.items()
+            if (reason := closed_for(verdict.judged)) is not None
         ]
         if ending:
             raise CommitConflict(

@@ -211,10 +211,10 @@ class Catalog:
         if database is not None and database not in databases:
             raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
         found: list[str] = []
-        for one in [database] if database else databases:
-            directory = f"{self._root}/{one}.db"
+        for value in [database] if database else databases:
+            directory = f"{self._root}/{value}.db"
             found += [
-                f"{one}.{table}"
+                f"{value}.{table}"
                 for table in self._file_io.list_directories(directory)
                 # What has no name that a table can have is left out, and told by `check`.
                 if is_name(table, "table")
@@ -461,8 +461,8 @@ class Catalog:
         """The publications whose files in the journal cannot be read, by number, each with why and with what ends it."""
         entries = self._journal.entries()
         return {
-            int(one.name): f"{one.why} `{DISCARD_DAMAGED}` ends it."
-            for one in (*entries.damaged, *entries.damaged_left)
+            int(entry.name): f"{entry.why} `{DISCARD_DAMAGED}` ends it."
+            for entry in (*entries.damaged, *entries.damaged_left)
         }
 
     def foresee_recovery(
@@ -471,9 +471,9 @@ class Catalog:
         """What `recover` would do: for each publication, by number, what would become of each table. Nothing is done."""
         journal = self._journal
         return {
-            int(one.name): foresee(self.table, journal, one, undo=undo, discard_main=discard_main)
-            for one in journal.all_open()
-            if branch in (None, one.branch)
+            int(entry.name): foresee(self.table, journal, entry, undo=undo, discard_main=discard_main)
+            for entry in journal.all_open()
+            if branch in (None, entry.branch)
         }
 
     def recover(

@@ -45,7 +45,7 @@ class Consumers:
         return found
 
     def _missing(self, name: str) -> NotFound:
-        names = ", ".join(one.name for one in self._store.consumers.all()) or "none"
+        names = ", ".join(consumer.name for consumer in self._store.consumers.all()) or "none"
         return NotFound(f"Consumer {name!r} of {self._store.identifier} does not exist. Consumers: {names}.")
 
     @outcome(_REPEAT)
@@ -75,10 +75,10 @@ class Consumers:
         if was is not None and was.next_snapshot_id <= next_snapshot_id:
             return True
         # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.
-        others = [one for one in store.consumers.all() if one.name != consumer.name]
+        others = [each for each in store.consumers.all() if each.name != consumer.name]
         if next_snapshot_id < (store.snapshots.earliest_id() or 1):
             return False
-        if any(one.next_snapshot_id <= next_snapshot_id for one in others):
+        if any(other.next_snapshot_id <= next_snapshot_id for other in others):
             return True
         return next_snapshot_id >= store.consumers.expiring_below()
 

@@ -56,7 +56,7 @@ class DataType:
         if self.root == "ROW":
             inside = ", ".join(f"{field.name} {field.type}" for field in self.fields)
         else:
-            inside = ", ".join(str(one) for one in (self.key, self.element) if one is not None)
+            inside = ", ".join(str(value) for value in (self.key, self.element) if value is not None)
         length = f"({self.length})" if self.root == "VECTOR" else ""
         return f"{self.root}<{inside}>{length}{suffix}"
 

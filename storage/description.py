@@ -25,7 +25,7 @@ def describe_table(store: TableStore, *, counts: bool = False) -> dict[str, Any]
     scan = Scan(store, snapshot, columns=())
     entries = scan.entries
     mark = watermark(schema.options)
-    computed = [f"{one.name} AS {one.expression}" for one in computed_columns(schema.options)]
+    computed = [f"{column.name} AS {column.expression}" for column in computed_columns(schema.options)]
     branch = store.identifier.branch
     return {
         "name": store.identifier.full_name,
@@ -54,7 +54,7 @@ def describe_table(store: TableStore, *, counts: bool = False) -> dict[str, Any]
         "compacted": _compacted(store, entries),
         "tags": ", ".join(store.tags.names_for_users()),
         "branches": ", ".join(branch_names(store)) if branch == MAIN_BRANCH else "",
-        "consumers": ", ".join(one.name for one in store.consumers.all()),
+        "consumers": ", ".join(consumer.name for consumer in store.consumers.all()),
         "options": ", ".join(f"{key}={value}" for key, value in sorted(shown_options(schema.options).items())),
     }
 

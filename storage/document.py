@@ -24,7 +24,7 @@ _MAY_HOLD_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 def sealed(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The document with the checksum that it has in a file of that name."""
-    plain = {key: one for key, one in value.items() if key != CHECKSUM}
+    plain = {key: each for key, each in value.items() if key != CHECKSUM}
     return {**plain, CHECKSUM: _checksum(plain, name)}
 
 
@@ -42,7 +42,7 @@ def read_document(text: str | bytes, path: str, *names: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise CorruptData(f"File {path} is damaged: it holds no JSON object.")
         found = value.pop(CHECKSUM, None)
-        wanted = [_checksum(value, one) for one in names or (path.rsplit("/", 1)[-1],)] if found is not None else []
+        wanted = [_checksum(value, name) for name in names or (path.rsplit("/", 1)[-1],)] if found is not None else []
     except RecursionError:
         raise CorruptData(f"File {path} is damaged: its JSON is nested without end.") from None
     except ValueError as error:
@@ -108,7 +108,7 @@ def file_name(value: Any, path: str, key: str) -> str:
 
 def texts(value: Any, path: str, key: str) -> dict[str, str]:
     """A value that must be an object of texts. Raises CorruptData that names the file and the key."""
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not an object of texts.")
     return value
 

@@ -80,7 +80,7 @@ class Options:
     @classmethod
     def default_of(cls, key: str) -> str:
         """The default of an option as a user would write it; empty if it has none, or is not declared."""
-        return next((str(one["default"] or "") for one in cls.declared() if one["key"] == key), "")
+        return next((str(each["default"] or "") for each in cls.declared() if each["key"] == key), "")
 
     @classmethod
     def declared(cls) -> list[Mapping[str, Any]]:

@@ -54,7 +54,7 @@ def is_secret_name(name: str) -> bool:
         return False
     if any(word in name.lower() for word in _ANYWHERE):
         return True
-    words = [one.lower() for one in _WORD.findall(name)]
+    words = [word.lower() for word in _WORD.findall(name)]
     if any(word in _WORDS for word in words):
         return True
     return any(first in _BEFORE_KEY and second == "key" for first, second in pairwise(words))
@@ -75,21 +75,21 @@ def secrets_in(text: str, *, of_statement: bool = False) -> Iterator[str]:
     """The values that a text gives to options with names of secrets, and the passwords of URLs. In a statement the name of
     an option stands in quotes; what else is compared there is a column.
     """
-    for one in _PAIR.finditer(text):
-        value = one["value"].strip("'\"")
-        if value and is_secret_name(one["name"]) and (one["quote"] or not of_statement):
+    for match in _PAIR.finditer(text):
+        value = match["value"].strip("'\"")
+        if value and is_secret_name(match["name"]) and (match["quote"] or not of_statement):
             yield value
     for url in _USER_INFO.finditer(text):
         yield url[0].partition(":")[2].removesuffix("@")
-    for one in _PARAMETER.finditer(text):
-        if one["value"] and is_secret_name(one["name"]):
-            yield one["value"]
+    for each in _PARAMETER.finditer(text):
+        if each["value"] and is_secret_name(each["name"]):
+            yield each["value"]
 
 
 def hidden(text: str) -> str:
     """The text as it may be shown."""
-    for one in sorted(_known, key=len, reverse=True):
-        text = text.replace(one, MASK)
+    for each in sorted(_known, key=len, reverse=True):
+        text = text.replace(each, MASK)
     if not _SUSPECT.search(text):
         return text
     text = _USER_INFO.sub(f"{MASK}@", text)

@@ -56,9 +56,9 @@ class Secret:
 
 
 def _know(text: str) -> None:
-    for one in list(secrets_in(text)) or [text]:
-        if not _REFERENCE.search(one):
-            remember(one)
+    for secret in list(secrets_in(text)) or [text]:
+        if not _REFERENCE.search(secret):
+            remember(secret)
 
 
 def resolved(text: str, environment: Mapping[str, str] | None = None) -> str:
@@ -84,9 +84,9 @@ def refers_to_environment(text: str) -> bool:
 def guarded_value(name: str, value: Any) -> Any:
     """The value of an option, as a Secret if it is one; within mappings and lists as well."""
     if isinstance(value, Mapping):
-        return {key: guarded_value(str(key), one) for key, one in value.items()}
+        return {key: guarded_value(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [guarded_value(name, one) for one in value]
+        return [guarded_value(name, each) for each in value]
     if isinstance(value, str) and holds_secret(name, value):
         return Secret(value)
     return value
@@ -110,9 +110,9 @@ def revealed(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
     if isinstance(value, Mapping):
-        return {key: revealed(one) for key, one in value.items()}
+        return {key: revealed(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [revealed(one) for one in value]
+        return [revealed(each) for each in value]
     return resolved(value) if isinstance(value, str) else value
 
 
@@ -121,9 +121,9 @@ def settled(value: Any) -> Any:
     if isinstance(value, Secret):
         return Secret(value.reveal())
     if isinstance(value, Mapping):
-        return {key: settled(one) for key, one in value.items()}
+        return {key: settled(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [settled(one) for one in value]
+        return [settled(each) for each in value]
     return resolved(value) if isinstance(value, str) else value
 
 

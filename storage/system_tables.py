@@ -154,7 +154,7 @@ def read_system_table(store: TableStore, name: str) -> pa.Table:
         return _audit_log(store)
     reader = _READERS.get(name)
     if reader is None:
-        known = ", ".join(f"${one}" for one in SYSTEM_TABLES)
+        known = ", ".join(f"${name}" for name in SYSTEM_TABLES)
         raise InvalidRequest(f"{store.identifier} has no system table ${name}. System tables: {known}.")
     schema = _SCHEMAS[name]
     columns = list(zip(*reader(store), strict=True)) or [()] * len(schema)
@@ -169,24 +169,24 @@ Rows = Sequence[Sequence[Any]]
 def _snapshots(store: TableStore) -> Rows:
     return [
         (
-            one.id,
-            one.schema_id,
-            one.commit_user,
-            one.commit_identifier,
-            one.commit_kind,
-            _local(one.time_ms),
-            one.base_manifest_list,
-            one.delta_manifest_list,
-            one.changelog_manifest_list,
-            one.total_record_count,
-            one.delta_record_count,
-            one.changelog_record_count,
-            one.watermark,
-            one.next_row_id,
-            operation_of(one),
-            one.writer_version,
+            snapshot.id,
+            snapshot.schema_id,
+            snapshot.commit_user,
+            snapshot.commit_identifier,
+            snapshot.commit_kind,
+            _local(snapshot.time_ms),
+            snapshot.base_manifest_list,
+            snapshot.delta_manifest_list,
+            snapshot.changelog_manifest_list,
+            snapshot.total_record_count,
+            snapshot.delta_record_count,
+            snapshot.changelog_record_count,
+            snapshot.watermark,
+            snapshot.next_row_id,
+            operation_of(snapshot),
+            snapshot.writer_version,
         )
-        for one in store.snapshots.all()
+        for snapshot in store.snapshots.all()
     ]
 
 
@@ -194,15 +194,15 @@ def _schemas(store: TableStore) -> Rows:
     schemas = [store.schemas.get(schema_id) for schema_id in store.schemas.ids()]
     return [
         (
-            one.id,
-            json.dumps([field.to_json() for field in one.fields], ensure_ascii=False),
-            json.dumps(one.partition_keys),
-            json.dumps(one.primary_keys),
-            json.dumps(shown_options(one.options)),
-            one.comment,
-            _local(one.time_ms),
+            schema.id,
+            json.dumps([field.to_json() for field in schema.fields], ensure_ascii=False),
+            json.dumps(schema.partition_keys),
+            json.dumps(schema.primary_keys),
+            json.dumps(shown_options(schema.options)),
+            schema.comment,
+            _local(schema.time_ms),
         )
-        for one in schemas
+        for schema in schemas
     ]
 
 
@@ -252,7 +252,7 @@ def _branches(store: TableStore) -> Rows:
         else:
             # Another writer made it: it began where its history does.
             snapshot_id, created = branch.snapshots.earliest_id(), branch.schemas.get(0).time_ms
-            tag = next((one.name for one in branch.tags.all() if one.snapshot.id == snapshot_id), None)
+            tag = next((tag.name for tag in branch.tags.all() if tag.snapshot.id == snapshot_id), None)
         rows.append((name, _local(created), tag, snapshot_id, name))
     return rows
 
@@ -299,9 +299,9 @@ def _files(store: TableStore) -> Rows:
                 file.size_bytes,
                 f"[{show_key(file.min_key)}]" if has_keys else None,
                 f"[{show_key(file.max_key)}]" if has_keys else None,
-                _braces(f"{name}={'null' if one.null_count is None else one.null_count}" for name, _, one in known),
-                _braces(f"{name}={text(one.minimum)}" for name, text, one in known),
-                _braces(f"{name}={text(one.maximum)}" for name, text, one in known),
+                _braces(f"{name}={'null' if each.null_count is None else each.null_count}" for name, _, each in known),
+                _braces(f"{name}={text(each.minimum)}" for name, text, each in known),
+                _braces(f"{name}={text(each.maximum)}" for name, text, each in known),
                 file.min_sequence_number,
                 file.max_sequence_number,
                 _created(file.creation_time_local_ms),
@@ -320,23 +320,23 @@ def _manifests(store: TableStore) -> Rows:
         return []
     return [
         (
-            one.name,
-            one.size_bytes,
-            one.added_file_count,
-            one.deleted_file_count,
-            one.schema_id,
-            *_partition_range(store, one.partition_stats),
+            manifest.name,
+            manifest.size_bytes,
+            manifest.added_file_count,
+            manifest.deleted_file_count,
+            manifest.schema_id,
+            *_partition_range(store, manifest.partition_stats),
             None,
             None,
         )
-        for one in store.manifests_of(latest)
+        for manifest in store.manifests_of(latest)
     ]
 
 
 def _partition_range(store: TableStore, stats: SerializedStats) -> tuple[str, str]:
-    shown = [_shower(one) for one in store.partition_types]
+    shown = [_shower(data_type) for data_type in store.partition_types]
     decoded = list(zip(shown, deserialize(stats, store.partition_types), strict=True))
-    return _braces(show(one.minimum) for show, one in decoded), _braces(show(one.maximum) for show, one in decoded)
+    return _braces(show(each.minimum) for show, each in decoded), _braces(show(each.maximum) for show, each in decoded)
 
 
 def _grouped(store: TableStore, key: Callable[[ManifestEntry], Any]) -> dict[Any, list[ManifestEntry]]:
@@ -377,7 +377,9 @@ def _buckets(store: TableStore) -> Rows:
     rows = []
     show_partition = _row_shower(store.partition_types)
     for (partition, bucket), entries in sorted(_grouped(store, lambda one: one.place).items()):
-        known = [one.file.creation_time_local_ms for one in entries if one.file.creation_time_local_ms is not None]
+        known = [
+            entry.file.creation_time_local_ms for entry in entries if entry.file.creation_time_local_ms is not None
+        ]
         updated = _created(max(known, default=None))
         rows.append((f"{{{show_partition(partition)}}}", bucket, *_totals(entries), updated))
     return rows
@@ -393,7 +395,7 @@ _READERS: dict[str, Callable[[TableStore], Rows]] = {
     "manifests": _manifests,
     "partitions": _partitions,
     "buckets": _buckets,
-    "consumers": lambda store: [(one.name, one.next_snapshot_id) for one in store.consumers.all()],
+    "consumers": lambda store: [(consumer.name, consumer.next_snapshot_id) for consumer in store.consumers.all()],
     "statistics": lambda store: statistics_rows(store, store.snapshots.latest()),
 }
 
@@ -415,7 +417,7 @@ def _shower(data_type: DataType) -> Callable[[Any], str]:
 
 def _row_shower(types: Sequence[DataType]) -> Callable[[bytes], str]:
     """What shows serialized rows."""
-    decode, shower = decoder(types), [_shower(one) for one in types]
+    decode, shower = decoder(types), [_shower(data_type) for data_type in types]
     return lambda row: ", ".join(show(value) for show, value in zip(shower, decode(row), strict=True))
 
 

@@ -323,7 +323,9 @@ class Table:
         predicate = None if where is None else _bound(where, store.schema)
         request = ReadRequest(store, tuple(names), predicate)
         splits = () if last is None else plan_changes(request, first, last.id)
-        return pa.Table.from_batches([batch for one in splits for batch in one.read()], changes_schema(store, names))
+        return pa.Table.from_batches(
+            [batch for split in splits for batch in split.read()], changes_schema(store, names)
+        )
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

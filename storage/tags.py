@@ -163,11 +163,11 @@ class Tags:
                         f"Tag {name!r} is the store's own: it keeps what main was before publication {int(entry.name)}, whose "
                         f"journal is damaged. `{DISCARD_DAMAGED}` ends that, and deletes the tag."
                     )
-            for one in (*entries.open, *entries.left):
-                if one.tag == name:
+            for publication in (*entries.open, *entries.left):
+                if publication.tag == name:
                     raise InvalidRequest(
-                        f"Tag {name!r} is the store's own: it keeps what main was before publication {int(one.name)} of branch "
-                        f"{one.branch!r}. `snapline branch recover` finishes or undoes that, and deletes the tag."
+                        f"Tag {name!r} is the store's own: it keeps what main was before publication {int(publication.name)} of "
+                        f"branch {publication.branch!r}. `snapline branch recover` finishes or undoes that, and deletes the tag."
                     )
 
     def delete_reserved(self, name: str) -> None:

@@ -164,7 +164,9 @@ class Views:
             "query": view.query,
             "comment": view.comment,
             "options": dict(view.options),
-            "columns": [{"name": one.name, "type": one.type, "comment": one.comment} for one in view.columns],
+            "columns": [
+                {"name": column.name, "type": column.type, "comment": column.comment} for column in view.columns
+            ],
         }
         name = path.rpartition("/")[2]
         content = writable(
@@ -210,10 +212,10 @@ def _read(content: str | bytes, path: str) -> View:
     if document.get("version") != _VERSION or isinstance(document["version"], bool):
         raise CorruptData(f"File {path} has version {document.get('version')!r} of a view; {_VERSION} is known here.")
     listed = document.get("columns")
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in listed):
         raise CorruptData(f"File {path} is damaged: columns is no list of columns.")
-    columns = tuple(_column(one, path) for one in listed)
-    if len({one.name.lower() for one in columns}) < len(columns):
+    columns = tuple(_column(each, path) for each in listed)
+    if len({column.name.lower() for column in columns}) < len(columns):
         raise CorruptData(f"File {path} is damaged: two columns have one name.")
     return View(
         text(document.get("query"), path, "query"),

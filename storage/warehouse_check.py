@@ -73,10 +73,14 @@ def check_warehouse(file_io: FileIO, root: str, publications: Sequence[OpenPubli
     that are open (Unpublished), and the files that were set aside (KeptAside).
     """
     journal = Journal(file_io, root)
-    hidden = [one for one in file_io.list_directories(root) if one.startswith(".") and one != DIRECTORY]
-    notes = [Notes(file_io, posixpath.join(root, one)) for one in hidden]
-    broken = [*journal.damaged(), *(one for kind in notes for one in kind.damaged())]
-    aside = [*journal.set_aside(), *(one for kind in notes for one in kind.kept_aside())]
+    hidden = [
+        directory
+        for directory in file_io.list_directories(root)
+        if directory.startswith(".") and directory != DIRECTORY
+    ]
+    notes = [Notes(file_io, posixpath.join(root, each)) for each in hidden]
+    broken = [*journal.damaged(), *(entry for kind in notes for entry in kind.damaged())]
+    aside = [*journal.set_aside(), *(each for kind in notes for each in kind.kept_aside())]
     strange = sorted(_strange(file_io, root))
     found = [*(BrokenInvariant(path, what) for path, what in broken), *strange]
     return [*found, *map(Unpublished.of, publications), *map(KeptAside.of, aside)]

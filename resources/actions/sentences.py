@@ -32,7 +32,10 @@ def replaced(table: str, branch: str, verdict: Verdict, snapshot: Snapshot | Non
 
 def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[str, str, int | None]]]:
     """Names and rows of a table that says how each main has taken its branch over, and by which snapshot."""
-    rows = [(name, one.describe(), None if one.made is None else one.made.id) for name, one in verdicts.items()]
+    rows = [
+        (name, verdict.describe(), None if verdict.made is None else verdict.made.id)
+        for name, verdict in verdicts.items()
+    ]
     return ["table", "verdict", "by snapshot"], rows
 
 

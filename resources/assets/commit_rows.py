@@ -52,7 +52,7 @@ def commit_rows(
         return table.commit_messages([message], None, commit_id, properties, "WRITE", guard=guard)
     overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
     if partitions is not None:
-        overwrite = Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
+        overwrite = Overwrite(matching=tuple(table.partition_values(partition) for partition in partitions))
     return table.commit_messages(
         [message], overwrite, commit_id, properties, "OVERWRITE", guard=guard, unless_same=unless_same
     )

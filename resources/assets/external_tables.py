@@ -81,11 +81,11 @@ def external_table_sensor(
             ref = tables.session.table(table_name).last_change() if tables.session.catalog.exists(table_name) else None
             if ref is not None:
                 newest[table_name] = ref
-        cursor = ",".join(f"{one}={ref.data_version}:{ref.time_ms}" for one, ref in newest.items())
+        cursor = ",".join(f"{each}={ref.data_version}:{ref.time_ms}" for each, ref in newest.items())
         if cursor == (context.cursor or ""):
             return dg.SkipReason(f"Nothing new in {', '.join(names)}.")
         before = set((context.cursor or "").split(","))
-        new = {one: ref for one, ref in newest.items() if f"{one}={ref.data_version}:{ref.time_ms}" not in before}
+        new = {each: ref for each, ref in newest.items() if f"{each}={ref.data_version}:{ref.time_ms}" not in before}
         events = [
             dg.AssetObservation(
                 dg.AssetKey(name.split(".")),
@@ -166,7 +166,7 @@ def _told(
     tags = {
         "dagster/data_version": ref.data_version,
         "dagster/data_version_is_user_provided": "true",
-        **provenance_tags(instance, {dg.AssetKey([one.database, one.table]): one for one in sources}),
+        **provenance_tags(instance, {dg.AssetKey([source.database, source.table]): source for source in sources}),
     }
     if asset.partitions_def is None or asset.partition_column is None:
         yield dg.AssetMaterialization(asset.key, metadata=metadata, tags=tags)

@@ -98,13 +98,13 @@ def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
 
 def _signed(rows: pa.Table) -> pa.Table:
     """Rows whose unsigned columns, which polars gives for each count, are of the next larger type, as tables have them."""
-    fields = [one.with_type(_LARGER.get(one.type, one.type)).remove_metadata() for one in rows.schema]
+    fields = [field.with_type(_LARGER.get(field.type, field.type)).remove_metadata() for field in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 def _from_pandas(frame: Any) -> pa.Table:
     """Raises ValueError for an index that has a name: it is a column to whoever gave it the name, and would be lost."""
-    named = [str(one) for one in frame.index.names if one is not None]
+    named = [str(name) for name in frame.index.names if name is not None]
     if named:
         raise ValueError(f"its index has the name {', '.join(named)} and would be lost. Call reset_index() first.")
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)

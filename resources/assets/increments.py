@@ -67,6 +67,6 @@ def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) ->
     """Raise ReadAll if more was written and taken away since a snapshot than there is."""
     later = table.snapshots.between(known.snapshot_id, ref.snapshot_id)
     changes = [table.changes_of(snapshot) for snapshot in later if snapshot.changes_rows]
-    moved, there = sum(one.rows_added + one.rows_deleted for one in changes), table.snapshot(ref.snapshot_id)
+    moved, there = sum(change.rows_added + change.rows_deleted for change in changes), table.snapshot(ref.snapshot_id)
     if there is not None and moved > max(there.total_record_count, _ROWS_WORTH_READING_ALL):
         raise ReadAll(f"{moved} rows were written and taken away since {known}, which is more than there are")

@@ -58,7 +58,7 @@ def freshness_check(table: str, *, at_most: timedelta, blocking: bool = False) -
             )
             for lag in lags
         ]
-        lags_text = ", ".join(f"{one.source.table_name} by {timedelta(milliseconds=one.behind_ms)}" for one in late)
+        lags_text = ", ".join(f"{lag.source.table_name} by {timedelta(milliseconds=lag.behind_ms)}" for lag in late)
         return dg.AssetCheckResult(
             passed=not late and not damaged,
             description=". ".join([*([f"Behind {lags_text}"] if late else []), *damaged]) or "Up to date",
@@ -94,7 +94,7 @@ def consistency_check(
         with failing_in_a_line():
             newest = {name: session.ref(name).snapshot_id for name in names}
         try:
-            versions = {name: one.snapshot() for name, one in session.aligned(names, on=on).items()}
+            versions = {name: value.snapshot() for name, value in session.aligned(names, on=on).items()}
         except LineageUnavailable as error:
             return _unanswered(error)
         except NotFound as error:

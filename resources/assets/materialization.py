@@ -92,7 +92,7 @@ class Materialization:
         if len(self.partitions) == 1 and numbers.given:
             metadata["rows_given"] = numbers.given["rows_given"]
         if self.tag_partitions:
-            metadata["tags"] = ", ".join(tag_name(one) for one in self.partitions)
+            metadata["tags"] = ", ".join(tag_name(partition) for partition in self.partitions)
         return metadata
 
 

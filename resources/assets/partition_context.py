@@ -54,7 +54,7 @@ class PartitionContext:
         """From the start of the first partition to the end of the last."""
         assert isinstance(self._partitions_def, dg.TimeWindowPartitionsDefinition)
         first, last = (
-            self._partitions_def.time_window_for_partition_key(one) for one in (self._keys[0], self._keys[-1])
+            self._partitions_def.time_window_for_partition_key(value) for value in (self._keys[0], self._keys[-1])
         )
         return dg.TimeWindow(first.start, last.end)
 

@@ -63,11 +63,11 @@ class Reproducer:
         if engine is not None and STATEMENT_PROPERTY not in (snapshot.properties or {}):
             raise InvalidRequest(f"{ref} was not made by SQL: give no engine, it runs where it always does.")
         current = self._session.sources_of(snapshot)
-        then = {(one.catalog, one.table_name): now for one, now in current.items()}
+        then = {(ref.catalog, ref.table_name): now for ref, now in current.items()}
         today = {(now.catalog, now.table_name): now for now in current.values()}
         # A statement names tables as they were called then, the code of an asset as they are called now.
         sources = today | then if STATEMENT_PROPERTY in (snapshot.properties or {}) else then | today
-        missing = [str(one) for one in current.values() if self._session.fate(one) not in ("", "taken back")]
+        missing = [str(ref) for ref in current.values() if self._session.fate(ref) not in ("", "taken back")]
         if missing:
             raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
         with self._scratch(table, snapshot, keep) as scratch:
@@ -122,7 +122,7 @@ class Reproducer:
             return table.to_arrow() if in_arrow else read_scan(self._spark(), table, table.scan(), warehouse)
 
         properties = snapshot.properties or {}
-        keys = [one for one in properties.get(PARTITIONS_PROPERTY, "").split(",") if one]
+        keys = [name for name in properties.get(PARTITIONS_PROPERTY, "").split(",") if name]
         rows = asset.rows(read, PartitionContext(keys, asset.partitions_def), self._spark)
         partitions = asset.partitions(keys)
         listed = None if partitions is None else list(partitions.values())

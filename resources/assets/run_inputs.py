@@ -11,7 +11,7 @@ def newest_at_start(context: Context, table: Table) -> int | None:
     """
     record = context.instance.get_run_record_by_id(context.run.run_id)
     began = (record.start_time or record.create_timestamp.timestamp()) if record else 0
-    before = (one.id for one in table.snapshots.backwards() if one.time_ms <= began * 1000)
+    before = (snapshot.id for snapshot in table.snapshots.backwards() if snapshot.time_ms <= began * 1000)
     ref = table.last_change(next(before, None))
     return None if ref is None else ref.snapshot_id
 

@@ -29,23 +29,27 @@ def with_columns_of(
     """
     for tries_left in reversed(range(_TRIES)):
         table = opened()
-        new = [one for one in columns if one.name not in table.schema.column_names]
+        new = [column for column in columns if column.name not in table.schema.column_names]
         known = {name.lower(): name for name in table.schema.column_names}
-        twins = [f"{one.name} ({known[one.name.lower()]} in the table)" for one in new if one.name.lower() in known]
+        twins = [
+            f"{field.name} ({known[field.name.lower()]} in the table)" for field in new if field.name.lower() in known
+        ]
         if twins:
             raise InvalidRequest(
                 f"The rows for {table.identifier} have columns whose names differ by case alone from those of the table: "
                 f"{', '.join(twins)}. Nothing is written. Name them as the table does."
             )
-        added = [AddColumn(one.name, one.type, comments.get(one.name)) for one in new]
+        added = [AddColumn(field.name, field.type, comments.get(field.name)) for field in new]
         wider = list(_wider(table, columns))
         if added and policy == REFUSE:
             raise InvalidRequest(_refusal(table, new, wider))
         changes: list[SchemaChange] = [*added, *(wider if policy == EVOLVE else ())]
         if not changes:
             return table, []
-        sentences = [*(f"column {one.name} added" for one in added)]
-        sentences += [f"column {one.name} became {_as_text(table, one)}" for one in wider] if policy == EVOLVE else []
+        sentences = [*(f"column {each.name} added" for each in added)]
+        sentences += (
+            [f"column {field.name} became {_as_text(table, field)}" for field in wider] if policy == EVOLVE else []
+        )
         try:
             return table.alter(*changes), sentences
         except AlreadyExists:
@@ -79,8 +83,8 @@ def _as_text(table: Table, change: ChangeType) -> str:
 
 
 def _refusal(table: Table, new: Sequence[pa.Field], wider: Sequence[ChangeType]) -> str:
-    shown = [f"{one.name} ({one.type})" for one in new]
-    types = [f"{one.name} ({table.schema.field(one.name).type} in the table, {one.type} made)" for one in wider]
+    shown = [f"{field.name} ({field.type})" for field in new]
+    types = [f"{field.name} ({table.schema.field(field.name).type} in the table, {field.type} made)" for field in wider]
     differs = f"new: {', '.join(shown)}" + (f"; wider: {', '.join(types)}" if types else "")
     return (
         f"The rows for {table.identifier} have other columns than the table, {differs}. Nothing is written. Say "

@@ -81,7 +81,7 @@ class _Reader:
             return None
         if kind == "SubqueryAlias" and node["identifier"]["name"].startswith(_MARK):
             catalog, database, table = json.loads(node["identifier"]["name"].removeprefix(_MARK))
-            return [(one, name, frozenset([(catalog, database, table, name)])) for one, name, _ in child]
+            return [(each, name, frozenset([(catalog, database, table, name)])) for each, name, _ in child]
         if kind in _PASSING:
             return child
         if kind in ("Project", "Aggregate"):
@@ -90,18 +90,22 @@ class _Reader:
             return child + _expressions(node["windowExpressions"], child)
         if kind == "Generate":
             made = _sources(node["generator"], child)
-            return child + [(_id(one[0]), one[0]["name"], made) for one in node["generatorOutput"]]
+            return child + [(_id(each[0]), each[0]["name"], made) for each in node["generatorOutput"]]
         return _leaf(node)
 
 
 def _union(children: Sequence[Output | None]) -> Output | None:
-    known = [one for one in children if one is not None]
-    if len(known) < len(children) or len({len(one) for one in known}) != 1:
+    known = [child for child in children if child is not None]
+    if len(known) < len(children) or len({len(each) for each in known}) != 1:
         return None
     output: Output = []
     for columns in zip(*known, strict=True):
-        sources = [one[2] for one in columns]
-        together = None if any(one is None for one in sources) else frozenset().union(*(one or () for one in sources))
+        sources = [column[2] for column in columns]
+        together = (
+            None
+            if any(source is None for source in sources)
+            else frozenset().union(*(source or () for source in sources))
+        )
         output.append((columns[0][0], columns[0][1], together))
     return output
 
@@ -113,7 +117,7 @@ def _join(node: Mapping[str, Any], children: Sequence[Output | None]) -> Output 
     kind = str(node["joinType"].get("object", node["joinType"]))
     if "Existence" in kind:
         return None
-    return left if any(one in kind for one in _LEFT_ONLY) else left + right
+    return left if any(each in kind for each in _LEFT_ONLY) else left + right
 
 
 def _leaf(node: Mapping[str, Any]) -> Output | None:
@@ -121,15 +125,15 @@ def _leaf(node: Mapping[str, Any]) -> Output | None:
     output = node.get("output")
     if not isinstance(output, list):
         return None
-    return [(_id(one[0]), one[0]["name"], None) for one in output]
+    return [(_id(item[0]), item[0]["name"], None) for item in output]
 
 
 def _expressions(listed: Sequence[Sequence[Mapping[str, Any]]], child: Output) -> Output:
-    return [(_id(one[0]), one[0]["name"], _sources(one, child)) for one in listed]
+    return [(_id(each[0]), each[0]["name"], _sources(each, child)) for each in listed]
 
 
 def _sources(expression: Sequence[Mapping[str, Any]], child: Output) -> Sources:
-    known = {one: sources for one, _, sources in child}
+    known = {each: sources for each, _, sources in child}
     columns_read: set[SourceColumn] = set()
     for node in expression:
         kind = node["class"].rpartition(".")[2]

@@ -91,7 +91,7 @@ class TableAsset:
     def _default_config(self) -> dg.Config:
         kind = self.config_type
         assert kind is not None
-        missing = [name for name, one in kind.model_fields.items() if one.is_required()]
+        missing = [name for name, value in kind.model_fields.items() if value.is_required()]
         if missing:
             raise InvalidRequest(
                 f"{self.name} takes a configuration in which {', '.join(missing)} has no default: on branches of recoveries, and "
@@ -322,8 +322,8 @@ def table_asset(
     def decorate(transform: Transform) -> dg.AssetsDefinition:
         try:
             read = mapping("inputs", inputs, "{parameter: 'database.table'}")
-            for one in read.values():
-                named_table("inputs", one)
+            for each in read.values():
+                named_table("inputs", each)
             if code_version is not None:
                 check_types("the asset", {"code_version": (code_version, str)})
             mappings = mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}")
@@ -396,12 +396,12 @@ def _check(
     partition_column: str | Mapping[str, str] | None,
 ) -> None:
     parameters = list(inspect.signature(transform).parameters)
-    unknown = [one for one in parameters if one not in inputs and one not in _SPECIAL]
+    unknown = [parameter for parameter in parameters if parameter not in inputs and parameter not in _SPECIAL]
     if unknown:
         raise InvalidRequest(
             f"the function's parameter {unknown[0]!r} is no input. Add it to inputs={{{unknown[0]!r}: 'database.table'}}."
         )
-    unused = [one for one in inputs if one not in parameters]
+    unused = [source for source in inputs if source not in parameters]
     if unused:
         raise InvalidRequest(
             f"input {unused[0]!r} is no parameter of the function ({', '.join(parameters) or 'it has none'})."

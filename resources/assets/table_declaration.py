@@ -109,7 +109,7 @@ def unless_left_empty(catalog: Catalog) -> Iterator[Callable[[Table], None]]:
 def _columns(argument: str, given: Any) -> tuple[str, ...]:
     """Names of columns. Raises InvalidRequest for anything else."""
     names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
-    wrong = [one for one in names if not isinstance(one, str) or not one]
+    wrong = [name for name in names if not isinstance(name, str) or not name]
     if wrong or len(set(names)) < len(names):
         raise InvalidRequest(f"{argument}={given!r}: give names of columns, each once, as {argument}=['id'].")
     return names

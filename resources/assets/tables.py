@@ -128,7 +128,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         other = context.run.tags.get(STARTUP_TAG)
         if other:
             store = self.session.lineage_store
-            rows = [replace(one, job=context.run.run_id) for one in store.startups(job=other)]
+            rows = [replace(startup, job=context.run.run_id) for startup in store.startups(job=other)]
             if not rows:
                 raise NotFound(f"Run tag {STARTUP_TAG} = {other!r}: no job of that name has begun with any table.")
             store.store_startups(rows)
@@ -306,7 +306,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
         key = asset_key or context.asset_key
         step = (*step_of(context), part)
-        named = [*(tag_name(one) for one in partitions or () if tag_partitions), *tags]
+        named = [*(tag_name(partition) for partition in partitions or () if tag_partitions), *tags]
         properties = {**(properties or {}), **tags_property(named)}
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
@@ -381,7 +381,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         made: list[SnapshotRef] = []
 
         def properties(refs: list[SnapshotRef]) -> dict[str, str]:
-            sources = [self.session.table(one.table_name).last_change(one.snapshot_id) or one for one in refs] + static
+            sources = [self.session.table(ref.table_name).last_change(ref.snapshot_id) or ref for ref in refs] + static
             recorder.record_startup(job, sources)
             made[:] = sources
             return {

@@ -45,14 +45,14 @@ class CommitNumbers:
         """
         summary = table.changes_of(snapshot)
         total, duplicates = _numbers(summary), summary.duplicate_keys
-        partitions = {tuple(one.values()): _numbers(found) for one, found in table.changes_by_partition(snapshot)}
+        partitions = {tuple(each.values()): _numbers(item) for each, item in table.changes_by_partition(snapshot)}
         changes = _row_changes(table, snapshot)
         if changes is not None:
             for place, counts in changes.items():
                 partitions[place] = {**partitions.get(place, _NOTHING), **dict(zip(_KINDS, counts, strict=True))}
             nothing = dict.fromkeys(_KINDS, 0)
-            partitions = {place: {**nothing, **found} for place, found in partitions.items()}
-            total |= {kind: sum(found[kind] for found in partitions.values()) for kind in _KINDS}
+            partitions = {place: {**nothing, **partition} for place, partition in partitions.items()}
+            total |= {kind: sum(partition[kind] for partition in partitions.values()) for kind in _KINDS}
         keyed = bool(table.schema.primary_keys)
         given = {"rows_given": summary.rows_added + duplicates, "duplicate_keys": duplicates} if keyed else {}
         return cls(total, partitions, given)
@@ -141,17 +141,17 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
     before = table.snapshots.before(snapshot)
     if not _is_compared(snapshot, table) or (before is None and snapshot.id > 1):
         return None
-    changed = [one for one, _ in table.changes_by_partition(snapshot)]
+    changed = [each for each, _ in table.changes_by_partition(snapshot)]
     names = table.schema.partition_keys
     if before is None:
         return {
-            tuple(one.values()): (table.count(where=condition([one]), version=snapshot.id), 0, 0) for one in changed
+            tuple(each.values()): (table.count(where=condition([each]), version=snapshot.id), 0, 0) for each in changed
         }
     if not _is_compared(before, table):
         return None
     where = condition(changed) if names and 0 < len(changed) <= _NAMED_PARTITIONS else None
     found = count_changes(table.at(before.id), table.at(snapshot.id), where)
-    return {tuple(_values(table, one)[name] for name in names): counts for one, counts in found}
+    return {tuple(_values(table, each)[name] for name in names): counts for each, counts in found}
 
 
 def _values(table: Table, partition: Mapping[str, str | None]) -> Mapping[str, Any]:
@@ -187,7 +187,10 @@ def source_metadata(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> dict[st
         )
         for source in sources
     ]
-    assets = {f"made_from_{one.database}.{one.table}": dg.AssetKey([one.database, one.table]) for one in sources}
+    assets = {
+        f"made_from_{source.database}.{source.table}": dg.AssetKey([source.database, source.table])
+        for source in sources
+    }
     return {
         "sources": dg.MetadataValue.table(records),
         **{name: dg.MetadataValue.asset(key) for name, key in assets.items()},
@@ -231,7 +234,7 @@ def _picture(ref: SnapshotRef, sources: Sequence[SnapshotRef]) -> str:
     height = _ROW_HEIGHT * len(sources) + 8
     middle = _ROW_HEIGHT * (len(sources) - 1) // 2 + 14
     # No wider than need be: a wide one would push what stands beside it off the page.
-    left = round(_CHARACTER_WIDTH * max(len(str(one)) for one in sources))
+    left = round(_CHARACTER_WIDTH * max(len(str(source)) for source in sources))
     width = left + 60 + round(_CHARACTER_WIDTH * len(str(ref)))
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' font-family='monospace' "

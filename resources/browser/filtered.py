@@ -46,7 +46,7 @@ def only(history: History, kept: list[int], *, has_earlier: bool) -> History:
     def pairs(of: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         return tuple((new[source], new[sink]) for source, sink in of if source in new and sink in new)
 
-    forks = [None if one.forks_at is None else new.get(one.forks_at) for one in history.lanes]
+    forks = [None if lane.forks_at is None else new.get(lane.forks_at) for lane in history.lanes]
     return History(
         tuple(replace(history.lanes[lane], forks_at=forks[lane]) for lane in lanes),
         dots,

@@ -235,13 +235,13 @@ class _Drawing:
         place = {ref: lane_place(self._platform, ref, self._times[ref]) for ref in order}
         idle = _idle_branches(self._platform, by_ref) if with_idle else ()
         ordered = _upstream_first(dict.fromkeys((*place.values(), *idle)), edges)
-        lane_of = {one: index for index, one in enumerate(ordered)}
+        lane_of = {each: index for index, each in enumerate(ordered)}
         read = {edge.source for edge in edges}
         dots = tuple(self._dot(ref, lane_of[place[ref]], is_read=ref in read) for ref in order)
         arcs = {
             (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
         }
-        lanes = tuple(self._lane(one, by_ref) for one in ordered)
+        lanes = tuple(self._lane(each, by_ref) for each in ordered)
         return History(
             lanes,
             dots,
@@ -316,7 +316,7 @@ class _Drawing:
 
 def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:
     for place, branch in platform.branches.items():
-        if branch.begun_at is not None and not any(one.id > branch.begun_at[1] for one in branch.snapshots):
+        if branch.begun_at is not None and not any(snapshot.id > branch.begun_at[1] for snapshot in branch.snapshots):
             begun = SnapshotRef(*place[:3], *branch.begun_at)
             if place[3] != "main" and begun in by_ref:
                 yield place

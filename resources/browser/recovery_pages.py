@@ -174,7 +174,7 @@ def _needless(session: Session, bad: str) -> str:
         return ""
     if plan.tables:
         return ""
-    why = "; ".join(f"{one.name} {one.describe()}" for one in plan.good)
+    why = "; ".join(f"{table.name} {table.describe()}" for table in plan.good)
     return f"Nothing comes from {bad} now: {why}. This recovery is not needed any more: drop it."
 
 
@@ -222,7 +222,7 @@ def _row(
     elif table.partitions is None:
         state = f"{are[0]} computed anew" if is_left else "is computed anew"
     else:
-        parts = [", ".join(map(str, one.values())) for one in table.partitions]
+        parts = [", ".join(map(str, partition.values())) for partition in table.partitions]
         listed = f"{parts[0]} … {parts[-1]}" if len(parts) > 3 else ", ".join(parts) or "none"
         verb = (are[0] if len(parts) == 1 else are[1]) if is_left else "is" if len(parts) == 1 else "are"
         state = f"{len(parts)} partition{'s' * (len(parts) != 1)} {verb} computed anew: {listed}"

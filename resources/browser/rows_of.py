@@ -23,5 +23,5 @@ def change_of(session: Session, ref: SnapshotRef, stores: Mapping[str, LineageSt
         return current
     with suppress(LineageUnavailable):
         asked = session.stores_to_ask(current.catalog) if stores is None else stores
-        return next((one for one in same_snapshot(asked, current) if one.branch == "main"), current)
+        return next((ref for ref in same_snapshot(asked, current) if ref.branch == "main"), current)
     return current

@@ -207,7 +207,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "rows": first_rows(pinned),
         "columns": columns,
         "told": sorted(sources.values()),
-        "not_again": _not_again(snapshot, [(one, session.fate(one)) for one in sources.values()]),
+        "not_again": _not_again(snapshot, [(source, session.fate(source)) for source in sources.values()]),
         "properties": {
             name: properties[key]
             for name, key in (

@@ -166,8 +166,12 @@ def _edges(platform: Platform, at_ms: int | None) -> tuple[set[tuple[Name, Name]
 
 
 def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[SnapshotRef]:
-    changes = [one for one in history.snapshots if one.changes_rows and (at_ms is None or one.time_ms <= at_ms)]
-    return [SnapshotRef(*place, one.id, one.time_ms) for one in changes[-_LOOKED_AT:]]
+    changes = [
+        snapshot
+        for snapshot in history.snapshots
+        if snapshot.changes_rows and (at_ms is None or snapshot.time_ms <= at_ms)
+    ]
+    return [SnapshotRef(*place, change.id, change.time_ms) for change in changes[-_LOOKED_AT:]]
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
@@ -204,7 +208,7 @@ def _node(platform: Platform, name: Name, branches: tuple[str, ...], at_ms: int 
 
 def _latest(history: BranchHistory, change: Snapshot, at_ms: int | None) -> Snapshot:
     """The snapshot that a table has after its newest change: a compaction leaves other records of the same rows."""
-    later = (one for one in reversed(history.snapshots) if at_ms is None or one.time_ms <= at_ms)
+    later = (snapshot for snapshot in reversed(history.snapshots) if at_ms is None or snapshot.time_ms <= at_ms)
     return next(later, change)
 
 

@@ -52,7 +52,7 @@ class View:
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "View":
         """From a URL's query. Raises InvalidRequest that names the parameter, and what it may be."""
-        known = {one.name for one in fields(cls)}
+        known = {field.name for field in fields(cls)}
         if unknown := sorted(parameters.keys() - known):
             raise InvalidRequest(
                 f"The address has the parameter {unknown[0]!r}, which no page knows. There are: {', '.join(sorted(known))}."
@@ -123,7 +123,7 @@ def parameters_of(request: Request) -> dict[str, str]:
     pairs = request.query_params.multi_items()
     parameters = dict(pairs)
     if len(parameters) < len(pairs):
-        twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
+        twice = next(name for name, _ in pairs if [each for each, _ in pairs].count(name) > 1)
         raise InvalidRequest(f"The address has the parameter {twice[:100]!r} more than once: leave out all but one.")
     return parameters
 

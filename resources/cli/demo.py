@@ -73,7 +73,7 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
 def _job(name: str) -> dg.JobDefinition:
     """The job of that name. Raises NotFound that lists them."""
     definitions = platform_definitions()
-    names = [one.name for one in definitions.get_repository_def().get_all_jobs() if not one.name.startswith("__")]
+    names = [job.name for job in definitions.get_repository_def().get_all_jobs() if not job.name.startswith("__")]
     if name not in names:
         raise NotFound(f"Job {name!r} does not exist. Jobs: {', '.join(sorted(names))}.")
     return definitions.resolve_job_def(name)
@@ -175,7 +175,7 @@ def _say_what_happened(out: Console, session: Session, result: dg.ExecuteInProce
         rows.append((name, ref.snapshot_id, table.count(), len(table.tags.list()), ", ".join(map(str, sources))))
     out.print(rendered_table(["table", "snapshot", "rows", "tags", "made from"], rows))
     evaluations = result.get_asset_check_evaluations()
-    passed = sum(one.passed for one in evaluations)
+    passed = sum(evaluation.passed for evaluation in evaluations)
     out.print(f"{passed} of {len(evaluations)} asset checks passed.\n", highlight=False)
     for evaluation in evaluations:
         if not evaluation.passed:

@@ -92,7 +92,17 @@ def start(
 def list_(session: Session, form: str) -> None:
     """List the recoveries, with what is left to do of each."""
     listed = recoveries(session, platform_table_assets())
-    rows = [(one.branch, one.bad, one.mode, one.state, ", ".join(one.left), ", ".join(one.tables)) for one in listed]
+    rows = [
+        (
+            recovery.branch,
+            recovery.bad,
+            recovery.mode,
+            recovery.state,
+            ", ".join(recovery.left),
+            ", ".join(recovery.tables),
+        )
+        for recovery in listed
+    ]
     print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
     for listed_recovery in listed:
         for line in [*listed_recovery.overrides, listed_recovery.trouble]:
@@ -159,7 +169,7 @@ def compare(session: Session, branch: str, tables: tuple[str, ...], form: str) -
     """
     opened = _opened(session, branch)
     compared = {name: opened.compare(name) for name in tables or opened.changed()}
-    rows = [(name, one.rows_before, one.rows_after, one.describe()) for name, one in compared.items()]
+    rows = [(name, value.rows_before, value.rows_after, value.describe()) for name, value in compared.items()]
     print_listing(["table", f"rows {opened.sides[0]}", opened.sides[1], "difference"], rows, form)
     for name in tables if form == "table" else ():
         examples = compared[name].examples
@@ -201,7 +211,7 @@ def publish(
         allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
     )
-    rows = [(one.name, one.ref.snapshot_id, one.verdict) for one in done.tables]
+    rows = [(table.name, table.ref.snapshot_id, table.verdict) for table in done.tables]
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for override in opened.record.overrides:
         _say(f"Recorded: {override}.", form)

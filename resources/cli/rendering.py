@@ -70,7 +70,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         # Dates that Python does not have, and texts that are no UTF-8, are shown as text.
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             return [
-                None if one is None else one.decode(errors="replace") for one in column.cast(pa.binary()).to_pylist()
+                None if each is None else each.decode(errors="replace") for each in column.cast(pa.binary()).to_pylist()
             ]
         try:
             return list(column.cast(pa.string()).to_pylist())
@@ -104,9 +104,9 @@ def _plain(value: Any) -> Any:
             value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         )
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(each) for each in value]
     if isinstance(value, bytes):
         return value.hex()
     if hasattr(value, "as_tuple"):

@@ -137,4 +137,4 @@ def _line_editing(statements: Statements, history: Path) -> Iterator[None]:
 def completions(statements: Statements, text: str) -> list[str]:
     """Words, procedures, tables and columns of the current database that begin with a text."""
     known = [*_WORDS, *(f"sys.{name}(" for name in PROCEDURES), *statements.known_names()]
-    return sorted({one for one in known if one.lower().startswith(text.lower())})
+    return sorted({each for each in known if each.lower().startswith(text.lower())})

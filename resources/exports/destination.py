@@ -95,8 +95,8 @@ class Destination:
     def _in_store(self, ending: str) -> Iterator[str]:
         target, old = self.path, []
         if self.is_directory:
-            old = [one.name for one in self.files.list_files(self.path)]
-            self._refuse_others([*old, *(f"{one}/" for one in self.files.list_directories(self.path))])
+            old = [file.name for file in self.files.list_files(self.path)]
+            self._refuse_others([*old, *(f"{directory}/" for directory in self.files.list_directories(self.path))])
             target = f"{self.path}/{_part(ending)}"
         elif self.files.list_directories(self.path) or self.files.list_files(self.path):
             raise InvalidRequest(f"{self.shown} is a directory: give the file a name of its own.")
@@ -161,7 +161,7 @@ def destination(
         raise InvalidRequest(f"{shown} is no LOCAL DIRECTORY: leave LOCAL out, or give a path of this machine.")
     if protocol == "file" and is_directory and os.path.isdir(path):
         path = os.path.realpath(path)
-    roots = [_without_links(*_located(one, f"{one} of {_VARIABLE}")) for one in allowed]
+    roots = [_without_links(*_located(each, f"{each} of {_VARIABLE}")) for each in allowed]
     if not any(same_protocol(kind, protocol) and _is_below(path, root) for kind, root in roots):
         named = ", ".join(map(hidden, allowed)) or "none"
         if _without_links(protocol, path) in roots:
@@ -171,7 +171,7 @@ def destination(
             "names them."
         )
     # A link of the platform's is its own, and so is where it leads.
-    held_places = {place for one in forbidden for place in (_split(one), _without_links(*_split(one)))}
+    held_places = {place for each in forbidden for place in (_split(each), _without_links(*_split(each)))}
     for kind, held in held_places:
         if same_protocol(kind, protocol) and (path == held or _is_below(path, held) or _is_below(held, path)):
             raise InvalidRequest(
@@ -201,7 +201,7 @@ def _located(text: str, shown: str) -> tuple[str, str]:
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidRequest(f"{shown} holds more than a place: credentials belong into SNAPLINE_STORAGE_OPTIONS.")
     written = _SCHEME.sub("", text, count=1).strip("/").split("/")
-    is_odd = {"", ".", ".."}.intersection(written) or any(ord(one) < 32 for one in text)
+    is_odd = {"", ".", ".."}.intersection(written) or any(ord(each) < 32 for each in text)
     if is_odd or (protocol == "file" and not path.startswith("/")) or text.endswith("/.."):
         raise InvalidRequest(
             f"{shown!r} is no place for a file: write an absolute path, or a URL such as s3://bucket/path."

@@ -167,7 +167,7 @@ def _by_name(name: str, options: Sequence[tuple[str, str | tuple[str, ...] | Non
 
 
 def _refusal(name: str, key: str, own: str) -> str:
-    others = [one for one in FORMATS if own in _KNOWN[one]]
+    others = [form for form in FORMATS if own in _KNOWN[form]]
     if others:
         return f"Option {key!r} is one of {' and '.join(others)}, not of {name}. Leave it out."
     if own in _NOT_CARRIED_OUT:
@@ -224,5 +224,5 @@ def _refuse_contradictions(made: ExportFormat) -> None:
         return
     if made.delimiter in (made.quote, made.escape):
         raise InvalidRequest(f"'delimiter' and 'quote' or 'escape' are the same character, {made.delimiter!r}.")
-    if any(one in made.null for one in (made.delimiter, made.quote, made.escape, "\r", "\n")):
+    if any(value in made.null for value in (made.delimiter, made.quote, made.escape, "\r", "\n")):
         raise InvalidRequest(f"'null' = {made.null!r} holds a character that separates, quotes or escapes values.")

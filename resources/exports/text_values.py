@@ -87,7 +87,7 @@ def json_texts(column: Column, *, without_nulls: bool) -> list[str]:
             [field.name for field in kind], column.flatten(), len(column), without_nulls=without_nulls
         )
     elif pa.types.is_map(kind):
-        keys = [json.dumps(one, ensure_ascii=False) for one in _key_texts(column.keys)]
+        keys = [json.dumps(text, ensure_ascii=False) for text in _key_texts(column.keys)]
         items = json_texts(column.items, without_nulls=without_nulls)
         pairs = [f"{key}:{item}" for key, item in zip(keys, items, strict=True)]
         values = _joined(column, pairs, "{", "}")
@@ -100,7 +100,7 @@ def json_texts(column: Column, *, without_nulls: bool) -> list[str]:
     if column.null_count == 0:
         return values
     valid = column.is_valid().to_pylist()
-    return [one if is_there else "null" for one, is_there in zip(values, valid, strict=True)]
+    return [value if is_there else "null" for value, is_there in zip(values, valid, strict=True)]
 
 
 def json_objects(names: list[str], columns: list[Column], count: int, *, without_nulls: bool) -> list[str]:
@@ -108,22 +108,22 @@ def json_objects(names: list[str], columns: list[Column], count: int, *, without
     parts = []
     for name, column in zip(names, columns, strict=True):
         key = json.dumps(name, ensure_ascii=False)
-        pairs = [f"{key}:{one}" for one in json_texts(column, without_nulls=without_nulls)]
+        pairs = [f"{key}:{text}" for text in json_texts(column, without_nulls=without_nulls)]
         if without_nulls and column.null_count:
             valid = column.is_valid().to_pylist()
-            pairs = [one if is_there else "" for one, is_there in zip(pairs, valid, strict=True)]
+            pairs = [pair if is_there else "" for pair, is_there in zip(pairs, valid, strict=True)]
         parts.append(pairs)
     if not parts:
         return ["{}"] * count
-    return ["{" + ",".join(one for one in row if one) + "}" for row in zip(*parts, strict=True)]
+    return ["{" + ",".join(each for each in row if each) + "}" for row in zip(*parts, strict=True)]
 
 
 def _key_texts(keys: Column) -> list[str]:
     if pa.types.is_nested(keys.type):
         return json_texts(keys, without_nulls=False)
     if is_bytes(keys.type):
-        return [base64.b64encode(one).decode() for one in keys.to_pylist()]
-    return [str(one) for one in texts(keys).to_pylist()]
+        return [base64.b64encode(key).decode() for key in keys.to_pylist()]
+    return [str(text) for text in texts(keys).to_pylist()]
 
 
 def _joined(column: Column, inner: list[str], before: str, behind: str) -> list[str]:
@@ -136,10 +136,10 @@ def _plain_json(column: Column) -> list[str]:
     if pa.types.is_null(kind):
         return ["null"] * len(column)
     if is_bytes(kind):
-        return [f'"{base64.b64encode(one or b"").decode()}"' for one in column.to_pylist()]
+        return [f'"{base64.b64encode(each or b"").decode()}"' for each in column.to_pylist()]
     values = texts(column).to_pylist()
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return [str(one) for one in values]
+        return [str(value) for value in values]
     if pa.types.is_floating(kind):
-        return [f'"{one}"' if one in ("NaN", "Infinity", "-Infinity") else str(one) for one in values]
-    return [json.dumps(one, ensure_ascii=False) for one in values]
+        return [f'"{value}"' if value in ("NaN", "Infinity", "-Infinity") else str(value) for value in values]
+    return [json.dumps(value, ensure_ascii=False) for value in values]

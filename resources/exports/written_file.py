@@ -53,7 +53,7 @@ def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: E
                 whole = held_rows - held_rows % form.row_group_size or held_rows
                 writer.write_table(rows.slice(0, whole), row_group_size=form.row_group_size)
                 held = rows.slice(whole).to_batches()
-                held_rows, held_bytes = held_rows - whole, sum(one.nbytes for one in held)
+                held_rows, held_bytes = held_rows - whole, sum(each.nbytes for each in held)
         if held_rows:
             writer.write_table(pa.Table.from_batches(held, schema), row_group_size=form.row_group_size)
     return count
@@ -111,14 +111,14 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Expor
                         f"A null in the only column, {schema.names[0]!r}, would be an empty line, which readers leave out: give "
                         "the option 'null' a text."
                     )
-                _put(out, _rows_of_csv([_quoted(texts(one), form) for one in batch.columns], form))
+                _put(out, _rows_of_csv([_quoted(texts(column), form) for column in batch.columns], form))
             count += batch.num_rows
     return count
 
 
 def _rows_of_csv(columns: list[Any], form: ExportFormat) -> list[str]:
     joined = pc.binary_join_element_wise(*columns, form.delimiter, null_handling="replace", null_replacement=form.null)
-    return [str(one) for one in joined.to_pylist()]
+    return [str(each) for each in joined.to_pylist()]
 
 
 def _quoted(values: Any, form: ExportFormat) -> Any:
@@ -130,7 +130,7 @@ def _quoted(values: Any, form: ExportFormat) -> Any:
     within = pc.binary_join_element_wise(form.quote, within, form.quote, "")
     if form.quote_all:
         return within
-    apart = "|".join(re.escape(one) for one in (form.delimiter, form.quote, form.escape))
+    apart = "|".join(re.escape(value) for value in (form.delimiter, form.quote, form.escape))
     needs = pc.match_substring_regex(values, rf"^$|^[\x00-\x20#]|[\x00-\x20]$|[\r\n]|{apart}")
     if form.null:
         needs = pc.or_(needs, pc.equal(values, form.null))

@@ -34,7 +34,9 @@ def command(words: str, *arguments: str, **options: str | Sequence[str]) -> str:
     for name, values in options.items():
         given += [f"--{name.replace('_', '-')}", *([values] if isinstance(values, str) else values)]
     # What begins with a hyphen would be taken for an option.
-    parts = [*given, "--", *arguments] if any(one.startswith("-") for one in arguments) else [*arguments, *given]
+    parts = (
+        [*given, "--", *arguments] if any(argument.startswith("-") for argument in arguments) else [*arguments, *given]
+    )
     return " ".join(("snapline", words, *map(in_shell, parts)))
 
 

@@ -27,7 +27,9 @@ def twin_checks(
 ) -> list[dg.AssetChecksDefinition]:
     """Main's checks of some tables as checks of their twins: of the same name, and blocking where main's are."""
     known = set(names)
-    return [_twin_check(one, twin_key(one.table), branches_of) for one in sql_checks(checks) if one.table in known]
+    return [
+        _twin_check(check, twin_key(check.table), branches_of) for check in sql_checks(checks) if check.table in known
+    ]
 
 
 def _twin_check(
@@ -68,7 +70,7 @@ def judged_by_checks(
             f"{'; '.join(failures)}. Correct the branch, or publish it all the same ({words.allow_failed_checks}), which is "
             "recorded."
         )
-    return [f"published though check {one}" for one in failures]
+    return [f"published though check {failure}" for failure in failures]
 
 
 def published_checks(

@@ -188,7 +188,7 @@ def _jobs_that_begin(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             recovery = Recovery.open(tables.session, config.branch)
             corrections = [recovery.undo_bad()] if config.undo_bad else recovery.correct(config.sql)
             report_branch(tables.session, recovery, known, context.instance, context.log_event)
-            listed = "\n".join(f"- {text(one)}" for one in corrections)
+            listed = "\n".join(f"- {text(correction)}" for correction in corrections)
             context.add_output_metadata(
                 {"corrected": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
@@ -222,7 +222,7 @@ def _backfill_job(known: dict[str, TableAsset], graph: dg.Definitions) -> dg.Job
                 context.log.info(line)
 
             count = backfill(recovery, runnable, known, context.instance, tell)
-            listed = "\n".join(f"- {_linked(one)}" for one in progress) or "Nothing was left to compute."
+            listed = "\n".join(f"- {_linked(each)}" for each in progress) or "Nothing was left to compute."
             context.add_output_metadata(
                 {"runs": count, "computed": page(listed, _state(context, tables, config, known)), **_seen(config)}
             )
@@ -296,9 +296,9 @@ def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobD
                 words=JOBS,
             )
             count = report(tables.session, recovery, done, known, context.instance, context.log_event)
-            for evaluation in published_checks(tables.session, [one.name for one in done], checks):
+            for evaluation in published_checks(tables.session, [stage.name for stage in done], checks):
                 context.instance.report_runless_asset_event(evaluation)
-            rows = [(asset_link(one.name), one.ref.snapshot_id, text(one.verdict)) for one in done]
+            rows = [(asset_link(stage.name), stage.ref.snapshot_id, text(stage.verdict)) for stage in done]
             listed = table(("table", "main is at snapshot", "how"), rows)
             context.add_output_metadata(
                 {"events": count, "published": page(listed, _state(context, tables, config, known)), **_seen(config)}

@@ -42,12 +42,12 @@ def _inputs_by_hand(recovery: Recovery, name: str, record: TableRecord) -> set[s
     made = list(_own_snapshots(recovery, name, record))
     newest = None if record.main is None else recovery.snapshot_of_main(name, record.main)
     known = [*made, *([] if newest is None else [newest])]
-    return {_plain(one) for snapshot in known for one in _sources(recovery, snapshot)} - {name}
+    return {_plain(source) for snapshot in known for source in _sources(recovery, snapshot)} - {name}
 
 
 def _sources(recovery: Recovery, snapshot: Snapshot) -> list[SnapshotRef]:
     """The sources of a snapshot that are in the recovery's own catalog."""
-    return [one for one in sources_of(snapshot) if one.catalog == recovery.catalog_name]
+    return [source for source in sources_of(snapshot) if source.catalog == recovery.catalog_name]
 
 
 def _plain(ref: SnapshotRef) -> str:
@@ -90,7 +90,9 @@ def _time_of(recovery: Recovery, ref: SnapshotRef) -> int:
 
 def has_changed(recovery: Recovery, name: str, record: TableRecord) -> bool:
     """Whether the branch of a table was written to by other than a replay of main."""
-    return any(one.changes_rows or one.operation == "ROLLBACK" for one in _own_snapshots(recovery, name, record))
+    return any(
+        snapshot.changes_rows or snapshot.operation == "ROLLBACK" for snapshot in _own_snapshots(recovery, name, record)
+    )
 
 
 def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterator[Snapshot]:
@@ -123,8 +125,8 @@ def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> b
         return False
     needed = [ref for ref in (_as_read(recovery, other) for other in asset.inputs.values()) if ref is not None]
     for snapshot in {made[key].id: made[key] for key in wanted}.values():
-        read = {(one.database, one.table, one.branch): one.snapshot_id for one in sources_of(snapshot)}
-        if any(read.get((one.database, one.table, one.branch), 0) < one.snapshot_id for one in needed):
+        read = {(source.database, source.table, source.branch): source.snapshot_id for source in sources_of(snapshot)}
+        if any(read.get((ref.database, ref.table, ref.branch), 0) < ref.snapshot_id for ref in needed):
             return False
     return True
 
@@ -148,7 +150,7 @@ def wanted_keys(asset: TableAsset, partitions: Sequence[Mapping[str, object]] | 
     """Dagster's keys of some partitions of the table, of those that Dagster knows; of all if None."""
     assert asset.partitions_def is not None
     known = set(asset.partitions_def.get_partition_keys())
-    return known if partitions is None else {asset.partition_key(one) for one in partitions} & known
+    return known if partitions is None else {asset.partition_key(partition) for partition in partitions} & known
 
 
 def table_order(assets: Mapping[str, TableAsset]) -> list[str]:

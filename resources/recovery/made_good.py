@@ -38,7 +38,7 @@ def made_good(judge: Spoilt, first: SnapshotRef, newest: SnapshotRef, snapshots:
         # On its branch, which is not published yet, or was.
         return MadeGood(recovery)
     later: list[SnapshotRef] = []
-    changes = (one for one in snapshots if one.changes_rows and one.id <= newest.snapshot_id)
+    changes = (snapshot for snapshot in snapshots if snapshot.changes_rows and snapshot.id <= newest.snapshot_id)
     for snapshot, before in pairwise(chain(changes, [None])):
         if snapshot is None or snapshot.id < first.snapshot_id:
             break

@@ -19,7 +19,7 @@ from .words import OPS, free_name
 
 def page(*parts: str) -> dg.MarkdownMetadataValue:
     """Parts of a page, those that are not empty below each other."""
-    return dg.MetadataValue.md("\n\n".join(one for one in parts if one))
+    return dg.MetadataValue.md("\n\n".join(part for part in parts if part))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -101,7 +101,7 @@ def ways(progress: Progress, launchpads: Launchpads, done: str = "") -> list[str
 
 
 def _next(links: Iterable[str]) -> str:
-    return "\n".join(["#### Next", "", *(f"- {one}" for one in links)])
+    return "\n".join(["#### Next", "", *(f"- {link}" for link in links)])
 
 
 def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
@@ -123,7 +123,7 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
         ]
         for recovery in listed
     ]
-    if any(one.overrides or one.trouble for one in listed):
+    if any(each.overrides or each.trouble for each in listed):
         columns.append("in spite of")
         for row, recovery in zip(rows, listed, strict=True):
             row.append(text("; ".join(recovery.overrides) or recovery.trouble))

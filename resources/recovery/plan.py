@@ -44,7 +44,7 @@ class PlannedTable:
             return "is corrected"
         if self.partitions is None:
             return "is computed anew"
-        shown = [", ".join(map(str, one.values())) for one in self.partitions]
+        shown = [", ".join(map(str, partition.values())) for partition in self.partitions]
         listed = f"{shown[0]} … {shown[-1]}" if len(shown) > 3 else ", ".join(shown) or "none"
         return f"{len(shown)} partitions are computed anew: {listed}"
 
@@ -84,10 +84,16 @@ class RecoveryPlan:
     def rows(self) -> list[tuple[Any, ...]]:
         """Table, first bad snapshot, newest, where the branch begins, what happens."""
         spoilt: list[tuple[Any, ...]] = [
-            (one.name, one.bad, one.head, "empty" if one.branch_at is None else one.branch_at, one.describe())
-            for one in self.tables
+            (
+                table.name,
+                table.bad,
+                table.head,
+                "empty" if table.branch_at is None else table.branch_at,
+                table.describe(),
+            )
+            for table in self.tables
         ]
-        return spoilt + [(one.name, one.bad, one.head, "", one.describe()) for one in self.good]
+        return spoilt + [(table.name, table.bad, table.head, "", table.describe()) for table in self.good]
 
 
 def bad_snapshot(
@@ -192,7 +198,7 @@ def _change_before(table: Table, snapshot_id: int) -> int | None:
 
 def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
     """Each table after those that its newest snapshot was made from; the corrected one first."""
-    by_name = {one.name: one for one in tables}
+    by_name = {table.name: table for table in tables}
     found: dict[str, PlannedTable] = {}
 
     def add(name: str, path: tuple[str, ...] = ()) -> None:
@@ -205,9 +211,9 @@ def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable
                 add(source.table_name, (*path, name))
         found[name] = by_name[name]
 
-    for one in sorted(tables, key=lambda one: (not one.corrected, one.name)):
-        if one.corrected:
-            found[one.name] = one
+    for each in sorted(tables, key=lambda one: (not one.corrected, one.name)):
+        if each.corrected:
+            found[each.name] = each
         else:
-            add(one.name)
+            add(each.name)
     return list(found.values())

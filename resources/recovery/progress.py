@@ -47,7 +47,7 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     recovery = Recovery(session, name)
     wrong, left = uncorrected(recovery), left_to_do(recovery, assets)
     tables = recovery.tables
-    to_make = [one for one, table in tables.items() if not table.corrected]
+    to_make = [each for each, table in tables.items() if not table.corrected]
     if record.status == PUBLISHED:
         state = "published in spite of something" if record.overrides else "published"
     elif wrong:

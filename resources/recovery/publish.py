@@ -69,9 +69,11 @@ def publish(
     if discard_main:
         overrides += _given_up(session, recovery)
     record = recovery.record
-    known = [one for one in overrides if one not in record.overrides]
+    known = [override for override in overrides if override not in record.overrides]
     replace_record(session.catalog, replace(record, status=PUBLISHED, overrides=[*record.overrides, *known]))
-    return published(session, recovery, {name: _described(one, name in until) for name, one in verdicts.items()})
+    return published(
+        session, recovery, {name: _described(verdict, name in until) for name, verdict in verdicts.items()}
+    )
 
 
 def published(session: Session, recovery: Recovery, verdicts: Mapping[str, str]) -> list[Published]:
@@ -92,13 +94,15 @@ def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
     if snapshot is None or own is None or recovery.is_productions(snapshot):
         return False
     place = (own.database, own.table, own.branch, own.snapshot_id)
-    return any((one.database, one.table, one.branch, one.snapshot_id) == place for one in sources_of(snapshot))
+    return any(
+        (source.database, source.table, source.branch, source.snapshot_id) == place for source in sources_of(snapshot)
+    )
 
 
 def uncorrected(recovery: Recovery) -> list[str]:
     """The tables that the recovery is to correct, and that nothing on the branch has corrected yet."""
     tables = recovery.record.tables
-    return [name for name, one in tables.items() if one.corrected and not has_changed(recovery, name, one)]
+    return [name for name, table in tables.items() if table.corrected and not has_changed(recovery, name, table)]
 
 
 def _judged_complete(
@@ -125,7 +129,7 @@ def _judged_complete(
             )
             + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
         )
-    return [f"published though {one}" for one in reasons]
+    return [f"published though {reason}" for reason in reasons]
 
 
 def _judged_ahead(
@@ -146,8 +150,8 @@ def _judged_ahead(
         ]
         kept = _not_made_anew(main, recovery, assets.get(name), record)
         if later and kept:
-            where = ", ".join(sorted(str(value) for one in kept for value in one.values()))
-            commits = ", ".join(f"{one.id} by {one.commit_user}" for one in later)
+            where = ", ".join(sorted(str(value) for each in kept for value in each.values()))
+            commits = ", ".join(f"{snapshot.id} by {snapshot.commit_user}" for snapshot in later)
             behind.append(
                 (f"{name}{f' ({where})' if where else ''}", f"to snapshot {record.branch_at or 0}, behind {commits}")
             )

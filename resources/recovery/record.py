@@ -60,8 +60,8 @@ def read_record(catalog: Catalog, branch: str) -> RecoveryRecord | None:
         # What a later version keeps besides says nothing to this one.
         known = {**_known(RecoveryRecord, content), "tables": {}}
         record = RecoveryRecord(**known)
-        for name, one in content["tables"].items():
-            record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
+        for name, each in content["tables"].items():
+            record = record.with_table(name, TableRecord(**_known(TableRecord, each)))
         return _with_identities(catalog, record)
     except (CorruptData, TypeError, LookupError, AttributeError) as error:
         reason = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
@@ -108,7 +108,7 @@ def set_record_aside(catalog: Catalog, branch: str) -> str:
 
 
 def _known(kind: type[TableRecord | RecoveryRecord], values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+    names = {each.name for each in fields(kind)}
     return {key: value for key, value in values.items() if key in names}
 
 
@@ -123,7 +123,9 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
 
 def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
     mains = {
-        name: [one.main, one.main_identity] for name, one in record.tables.items() if one.main_identity is not None
+        name: [table.main, table.main_identity]
+        for name, table in record.tables.items()
+        if table.main_identity is not None
     }
     if mains:
         catalog.notes(_MAINS_KIND).replace(record.branch, {"created_ms": record.created_ms, "mains": mains})

@@ -43,8 +43,8 @@ def report(
     """
     record, tables = recovery.record, recovery.tables
     count = 0
-    refs = {one.name: one.ref for one in published}
-    for name in [one for one in table_order(assets) if one in refs]:
+    refs = {each.name: each.ref for each in published}
+    for name in [name for name in table_order(assets) if name in refs]:
         ref, asset = refs[name], assets[name]
         table = session.table(name)
         snapshot = table.snapshot(ref.snapshot_id)
@@ -80,7 +80,7 @@ def report_branch(
     tables = recovery.tables
     read = {other for name in tables if name in assets for other in assets[name].inputs.values()}
     count = 0
-    for name in [one for one in table_order(assets) if one in tables or one in read]:
+    for name in [name for name in table_order(assets) if name in tables or name in read]:
         asset, record = assets[name], tables.get(name)
         for ref, keys in _right_already(session, recovery, asset, record):
             count += _report_twin(session, recovery, asset, ref, keys, instance, log)
@@ -105,11 +105,15 @@ def _right_already(
         return
     else:
         ref = session.table(asset.name).ref(record.branch_at)
-        every = [one for one in every if one not in wanted_keys(asset, record.partitions)]
+        every = [each for each in every if each not in wanted_keys(asset, record.partitions)]
     if ref is not None:
         table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
-        held = {asset.partition_key(one) for one in table.partitions(ref.snapshot_id)} if every != [None] else set()
-        yield ref, [one for one in every if one is None or one in held]
+        held = (
+            {asset.partition_key(partition) for partition in table.partitions(ref.snapshot_id)}
+            if every != [None]
+            else set()
+        )
+        yield ref, [each for each in every if each is None or each in held]
 
 
 def _report_twin(
@@ -126,8 +130,8 @@ def _report_twin(
     metadata |= page_metadata(ref) | recovery_page_metadata(recovery.branch)
     metadata["what"] = "as main has it" if ref.branch == "main" else "corrected on the branch"
     tags = {"dagster/data_version": ref.data_version, "dagster/data_version_is_user_provided": "true"}
-    for one in keys:
-        partition = event_partition(asset, recovery.branch, one)
+    for each in keys:
+        partition = event_partition(asset, recovery.branch, each)
         known = instance.fetch_materializations(
             dg.AssetRecordsFilter(key, asset_partitions=[partition]), limit=1
         ).records

@@ -160,7 +160,7 @@ class Spoilt:
                 if own is not None and _added_rows(own) and not self.repair(own) and self._was_made_from_bad(ref):
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
-                makers = [one for one in table.contributors({}, ref.snapshot_id) if not self._is_repair(one)]
+                makers = [each for each in table.contributors({}, ref.snapshot_id) if not self._is_repair(each)]
             except (NotFound, InvalidRequest):
                 # It was dropped, or has expired: what lineage knows is all there is.
                 return self._was_made_from_bad(ref)

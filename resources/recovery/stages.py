@@ -59,7 +59,7 @@ class Recovery:
         """
         recovery = cls(session, check_new_branch_name(branch))
         if not plan.tables:
-            listed = "; ".join(f"{one.name} {one.describe()} (snapshot {one.head})" for one in plan.good)
+            listed = "; ".join(f"{table.name} {table.describe()} (snapshot {table.head})" for table in plan.good)
             raise InvalidRequest(
                 f"Nothing comes from {plan.bad} now: there is nothing to recover. {listed}. If a repair is wrong itself, "
                 "name its snapshot."
@@ -157,7 +157,7 @@ class Recovery:
             )
 
     def _create_branches(self) -> None:
-        missing = {name: one for name, one in self.record.tables.items() if not self.is_branched(name)}
+        missing = {name: table for name, table in self.record.tables.items() if not self.is_branched(name)}
         for name, table in missing.items():
             branches = self._catalog.table(name).branches
             if table.branch_at is None:
@@ -222,8 +222,8 @@ class Recovery:
     def undo_bad(self) -> str:
         """Take the corrected table's branch back to before the bad snapshot: what came after it goes as well."""
         record = self.record
-        for name, one in record.tables.items():
-            if one.corrected:
+        for name, table in record.tables.items():
+            if table.corrected:
                 bad = int(record.bad.rpartition("@")[2])
                 # A branch begins with one snapshot: those before it are still main's.
                 self._catalog.table(name).branches.lengthen(self.branch, bad - 1)
@@ -261,7 +261,10 @@ class Recovery:
             snapshot.id
             for snapshot in self._catalog.table(name).snapshots.all()
             if snapshot.time_ms >= record.created_ms
-            and any((f"{one.database}.{one.table}", one.branch) == (name, self.branch) for one in sources_of(snapshot))
+            and any(
+                (f"{source.database}.{source.table}", source.branch) == (name, self.branch)
+                for source in sources_of(snapshot)
+            )
         ]
         # A branch that became the first snapshot of main replaced nothing.
         return ids if ids and ids[0] > 1 else []
@@ -367,7 +370,9 @@ class Recovery:
 
     def _replayed_until(self, branch: Table) -> int:
         """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
-        return next((one.commit_identifier for one in branch.snapshots.backwards() if self._is_replay(one)), 0)
+        return next(
+            (snapshot.commit_identifier for snapshot in branch.snapshots.backwards() if self._is_replay(snapshot)), 0
+        )
 
     def _is_replay(self, snapshot: Snapshot) -> bool:
         return snapshot.commit_user == self.replay_user and snapshot.changes_rows
@@ -399,7 +404,7 @@ def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
 
 def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:
     """Tables of a recovery by what was planned: which snapshots had those numbers is told when it is published."""
-    return {name: replace(one, main_identity=None) for name, one in tables.items()}
+    return {name: replace(table, main_identity=None) for name, table in tables.items()}
 
 
 def _refuse_name(branch: str) -> None:

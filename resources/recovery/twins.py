@@ -42,7 +42,7 @@ def twin_key(name: str) -> dg.AssetKey:
 def twins(assets: Sequence[Any]) -> list[dg.AssetsDefinition]:
     """A twin for each table asset."""
     known = table_assets(assets)
-    return [_twin(one, known) for one in known.values()]
+    return [_twin(each, known) for each in known.values()]
 
 
 def checks_of_twins(assets: Sequence[Any], checks: Sequence[Any]) -> list[dg.AssetChecksDefinition]:
@@ -79,7 +79,7 @@ def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefini
 
         @dg.asset(
             key=twin_key(asset.name),
-            deps=[_dependency(asset, known[one]) for one in dict.fromkeys(asset.inputs.values()) if one in known],
+            deps=[_dependency(asset, known[name]) for name in dict.fromkeys(asset.inputs.values()) if name in known],
             partitions_def=_partitions_def(asset),
             backfill_policy=dg.BackfillPolicy.single_run(),
             description=f"{asset.name} on the branch of a recovery.",
@@ -102,7 +102,7 @@ def _twin(asset: TableAsset, known: Mapping[str, TableAsset]) -> dg.AssetsDefini
             results = [
                 _materialize(context, tables, asset, recoveries[branch], keys) for branch, keys in wanted.items()
             ]
-            versions = ",".join(one.data_version.value for one in results if one.data_version)
+            versions = ",".join(result.data_version.value for result in results if result.data_version)
             return results[-1]._replace(data_version=dg.DataVersion(versions))
 
     return twin
@@ -233,7 +233,7 @@ def _check(asset: TableAsset) -> dg.AssetChecksDefinition:
         }
         return dg.AssetCheckResult(
             passed=True,
-            description="; ".join(f"{branch}: {one.describe()}" for branch, one in comparisons.items()),
+            description="; ".join(f"{branch}: {comparison.describe()}" for branch, comparison in comparisons.items()),
             metadata=comparison_metadata(
                 comparisons, {name: Recovery.open(tables.session, name).sides for name in comparisons}
             ),

@@ -18,7 +18,7 @@ def added_column(node: AddedColumn) -> AddColumn:
     column.args.get("this")
     comment = None
     constraints = column.args.get("constraints") or []
-    nullable = nullable_of([one.args.get("kind") or one for one in constraints], column.name)
+    nullable = nullable_of([constraint.args.get("kind") or constraint for constraint in constraints], column.name)
     for constraint in constraints:
         kind = constraint.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):

@@ -52,7 +52,7 @@ class Sources:
     @property
     def references(self) -> list[SnapshotRef]:
         """The snapshots that are read."""
-        return [ref for one in self.inputs if (ref := one.source.ref) is not None]
+        return [ref for source in self.inputs if (ref := source.source.ref) is not None]
 
     def condition(self, node: exp.Expr, sees: Sequence[str] = (TARGET,)) -> str:
         """A condition over the tables that it sees, in the engine's SQL. Raises InvalidRequest for what is none, and for
@@ -85,7 +85,7 @@ class Sources:
         copy = exp.Paren(this=node.copy())
         for star in copy.find_all(exp.Star):
             self._refuse_star(star)
-        queries = [one for one in copy.find_all(exp.Query) if one.find_ancestor(exp.Query) is None]
+        queries = [each for each in copy.find_all(exp.Query) if each.find_ancestor(exp.Query) is None]
         for named in list(copy.find_all(exp.Column)):
             self._rename(named, default, sees)
         for inner in queries:
@@ -188,7 +188,7 @@ class Sources:
         parts = column.parts
         table = self._names.get(parts[0].name.lower())
         first = [default] if default is not None else []
-        tables = [*first, *(one for one in self._seen(sees) if one != default)] if table is None else [table]
+        tables = [*first, *(each for each in self._seen(sees) if each != default)] if table is None else [table]
         path = parts if table is None else parts[1:]
         for view in tables if len(path) > 1 else ():
             columns = self._tables[view]
@@ -220,7 +220,7 @@ def _names_of_queries(column: exp.Column, name: str) -> bool:
     query = column.find_ancestor(exp.Query)
     while query is not None:
         held = [*query.find_all(exp.Table), *query.find_all(exp.Subquery)]
-        if any(one.alias_or_name.lower() == name for one in held):
+        if any(each.alias_or_name.lower() == name for each in held):
             return True
         query = query.find_ancestor(exp.Query)
     return False
@@ -267,10 +267,10 @@ def merge_clauses(
         if isinstance(then, exp.Update | exp.Insert):
             _refuse_unused_then(then)
         if isinstance(then, exp.Update):
-            if any(isinstance(one, exp.Star) for one in then.expressions):
+            if any(isinstance(expression, exp.Star) for expression in then.expressions):
                 if SOURCE not in sees:
                     raise at(when, InvalidRequest(f"UPDATE SET * takes the source's columns: {_NO_ROW[SOURCE]}"))
-                values = sources.of_source([one for one in columns if one not in fixed])
+                values = sources.of_source([column for column in columns if column not in fixed])
             else:
                 values = assignments(then.expressions, names, sources, sees)
             clauses.append(MergeClause(kind, "update", text, values))
@@ -290,9 +290,9 @@ def merge_clauses(
 def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
     """Raise InvalidRequest for what UPDATE and INSERT in a MERGE cannot do."""
     used = {"expressions"} if isinstance(then, exp.Update) else {"this", "expression"}
-    stars = [one for one in (then.this, *then.expressions) if isinstance(one, exp.Star)]
+    stars = [value for value in (then.this, *then.expressions) if isinstance(value, exp.Star)]
     if any(value for key, value in then.args.items() if key not in used) or any(
-        any(one.args.values()) for one in stars
+        any(star.args.values()) for star in stars
     ):
         raise InvalidRequest(
             f"WHEN … THEN {then.sql()}: conditions stand before THEN, and * takes all columns: no WHERE, no EXCEPT."
@@ -304,8 +304,8 @@ def _refuse_unused_then(then: exp.Update | exp.Insert) -> None:
 def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dict[str, str] | None:
     if isinstance(then.this, exp.Star) or then.expression is None:
         return sources.of_source(columns)
-    listed = [one.name for one in then.this.expressions] if then.this is not None else list(columns)
-    if len({one.lower() for one in listed}) < len(listed):
+    listed = [expression.name for expression in then.this.expressions] if then.this is not None else list(columns)
+    if len({each.lower() for each in listed}) < len(listed):
         raise InvalidRequest(f"A column is named twice: {', '.join(listed)}.")
     values = then.expression.expressions
     if len(listed) != len(values):

@@ -77,7 +77,7 @@ def target_of(insert: exp.Insert, names: Names) -> Target:
         partition = partition_values(insert.args.get("partition") or node.args.get("partition"), table, partly=True)
         listed = table.schema.column_names
         if schema:
-            listed = held_names([one.name for one in schema.expressions], listed)
+            listed = held_names([expression.name for expression in schema.expressions], listed)
         for name in listed:
             table.schema.field(name)
             if schema and name in partition:
@@ -111,7 +111,7 @@ def refuse_beside_condition(target: Target, *, streams: bool) -> None:
         "PARTITION (…)": bool(target.partition),
         "OPTIONS('change-tracking' = 'false')": not target.change_tracking,
     }
-    for name in (one for one, is_there in clauses.items() if is_there):
+    for name in (each for each, is_there in clauses.items() if is_there):
         raise at(
             target.node,
             InvalidRequest(
@@ -202,7 +202,7 @@ def query_of(insert: exp.Insert, target: Target) -> exp.Expr:
 
 def _put_defaults(query: exp.Expr, target: Target) -> None:
     """Put the default of a column where DEFAULT stands in the place of its value: in VALUES, and in a SELECT from nothing."""
-    rows = [one.expressions for one in query.expressions if isinstance(one, exp.Tuple)]
+    rows = [expression.expressions for expression in query.expressions if isinstance(expression, exp.Tuple)]
     if isinstance(query, exp.Select) and not query.args.get("from_"):
         rows = [query.expressions]
     for row in rows if isinstance(query, exp.Values | exp.Select) else ():
@@ -233,7 +233,7 @@ def _positions(names: Sequence[str], target: Target) -> dict[str, int]:
     for position, name in enumerate(names):
         column = name if name in target.columns else None
         if column is None:
-            column = next((one for one in target.columns if one.lower() == name.lower()), None)
+            column = next((column for column in target.columns if column.lower() == name.lower()), None)
         if column is None or column in positions:
             raise InvalidRequest(
                 f"INSERT … BY NAME into {target.table.identifier}: the query's column {name!r} "
@@ -267,5 +267,5 @@ def written(target: Table, snapshot: Any, verb: str) -> Result:
 
 def references(query: Query) -> list[SnapshotRef]:
     """The snapshots that a query reads, once each, in order."""
-    found = {one.source.ref: None for one in query.inputs if one.source.ref is not None}
+    found = {source.source.ref: None for source in query.inputs if source.source.ref is not None}
     return sorted(ref for ref in found if ref is not None)

@@ -100,7 +100,9 @@ def _name(node: exp.Expr) -> str:
         case exp.Count():
             return _count(node)
         case exp.Case() if node.this is None:
-            pairs = [f"WHEN {_name(one.this)} THEN {_name(one.args['true'])}" for one in node.args["ifs"]]
+            pairs = [
+                f"WHEN {_name(argument.this)} THEN {_name(argument.args['true'])}" for argument in node.args["ifs"]
+            ]
             default = node.args.get("default")
             return f"CASE {' '.join(pairs)} {'' if default is None else f'ELSE {_name(default)} '}END"
     if kind in _CALLS:

@@ -22,9 +22,9 @@ def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[Source
     """For each column of the table that is filled from a query, the columns of tables that it comes from; columns of
     which that cannot be told are left out.
     """
-    inputs = {one.view: one for one in query.inputs}
+    inputs = {source.view: source for source in query.inputs}
     schema = known_columns(
-        {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+        {source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in query.inputs}
     )
     try:
         tree = qualify(query.tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)

@@ -31,7 +31,7 @@ def check_computed(definition: TableDefinition, columns: Collection[str]) -> Non
         _check_type(column, definition)
     mark = definition.watermark
     if mark is not None:
-        known |= {one.name.lower() for one in definition.computed_columns}
+        known |= {column.name.lower() for column in definition.computed_columns}
         _check("The watermark", mark.expression, known, columns)
         for field in definition.fields:
             if field.name == mark.column and not field.type.is_timestamp:
@@ -77,7 +77,7 @@ def with_renamed(table: Table, name: str, new_name: str) -> list[SchemaChange]:
     for key, value in table.schema.options.items():
         if _EXPRESSION.fullmatch(key):
             tree = _parsed(value)
-            named = [one for one in tree.find_all(exp.Column) if one.name.lower() == name.lower()]
+            named = [each for each in tree.find_all(exp.Column) if each.name.lower() == name.lower()]
             for column in named:
                 column.set("this", exp.to_identifier(new_name, quoted=True))
             if named:
@@ -104,7 +104,9 @@ def without(table: Table, names: Sequence[str]) -> tuple[list[str], list[SchemaC
     for key, value in options.items():
         if key in removed or not (_EXPRESSION.fullmatch(key) or key == _ROWTIME):
             continue
-        used = {one.name.lower() for one in _parsed(value).find_all(exp.Column)} if key != _ROWTIME else {value.lower()}
+        used = (
+            {each.name.lower() for each in _parsed(value).find_all(exp.Column)} if key != _ROWTIME else {value.lower()}
+        )
         for name in names:
             if name.lower() in used:
                 raise InvalidRequest(

@@ -201,9 +201,11 @@ class Definitions:
 
             return copy
         definition = define_table(node)
-        _refuse_twins([one.name for one in definition.fields] + [one.name for one in definition.computed_columns])
+        _refuse_twins(
+            [field.name for field in definition.fields] + [column.name for column in definition.computed_columns]
+        )
         if definition.fields:
-            check_computed(definition, [one.name for one in definition.fields])
+            check_computed(definition, [field.name for field in definition.fields])
         if node.expression is not None and definition.fields:
             raise at(name, InvalidRequest("CREATE TABLE … AS SELECT takes its columns from the query: list none."))
         # Defaults (`SET 'table-storage.*'`) are for those tables that they have an effect on.
@@ -224,7 +226,7 @@ class Definitions:
                 "watermark": definition.watermark,
             }
             columns = definition.fields or schema or []
-            names = [one.name for one in columns]
+            names = [column.name for column in columns]
             _refuse_twins(names)
             for what in ("primary_key", "partition_by"):
                 properties[what] = held_names(properties[what], names)
@@ -269,7 +271,7 @@ class Definitions:
                     take(table)
                 return lambda: Result("There are no temporary tables; nothing was dropped.")
             raise InvalidRequest("There are no temporary tables: leave TEMPORARY out.")
-        named = [(one, self._names.place(one)) for one in node.args["tables"]]
+        named = [(argument, self._names.place(argument)) for argument in node.args["tables"]]
         for _, place in named:
             self._names.refuse_read_only(place)
 
@@ -339,7 +341,7 @@ class Definitions:
         if action == "compact":
             return lambda: _compacted(table, where)
         if action == "drop partition":
-            partitions = [partition_values(one, table) for one in values]
+            partitions = [partition_values(value, table) for value in values]
             if_exists = bool(node.args.get("action_exists"))
             return lambda: _partitions_dropped(table, partitions, if_exists)
         if action == "add partition":
@@ -366,15 +368,17 @@ class Definitions:
         """The changes of an ALTER TABLE; none if IF EXISTS or IF NOT EXISTS leave nothing to do."""
         values = in_words_of(table, action, values)
         if action == "add":
-            added = [in_place(added_column(one), table) for one in values]
+            added = [in_place(added_column(value), table) for value in values]
             _refuse_twins(
-                [*table.schema.column_names, *(one.name for one in added)] if not node.args.get("action_exists") else []
+                [*table.schema.column_names, *(each.name for each in added)]
+                if not node.args.get("action_exists")
+                else []
             )
             if node.args.get("action_exists"):
-                added = [one for one in added if not is_held(one.name, table.schema.fields)]
+                added = [each for each in added if not is_held(each.name, table.schema.fields)]
             return list(added)
         if action == "drop":
-            computed = {one.name.lower() for one in table.computed_columns}
+            computed = {column.name.lower() for column in table.computed_columns}
             wanted = [
                 partition
                 for partition in values

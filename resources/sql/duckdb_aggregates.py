@@ -36,8 +36,8 @@ def _count(compiler: Expressions, node: Any, behind: Behind) -> Typed:
             raise unknown(node)
         return Typed(f"count(*){behind}", BIGINT)
     if isinstance(given, exp.Distinct) and len(given.expressions) > 1:
-        values = [one.sql for one in compiler.all(given.expressions)]
-        null = " OR ".join(f"{one} IS NULL" for one in values)
+        values = [node.sql for node in compiler.all(given.expressions)]
+        null = " OR ".join(f"{value} IS NULL" for value in values)
         # A row with a null in it does not count.
         return Typed(f"count(DISTINCT CASE WHEN {null} THEN NULL ELSE row({', '.join(values)}) END){behind}", BIGINT)
     distinct, value = _argument(compiler, node)
@@ -208,10 +208,10 @@ def window(compiler: Expressions, node: exp.Expr) -> str:
         return window(compiler, named)
     parts = []
     if node.args.get("partition_by"):
-        parts.append("PARTITION BY " + ", ".join(one.sql for one in compiler.all(node.args["partition_by"])))
+        parts.append("PARTITION BY " + ", ".join(each.sql for each in compiler.all(node.args["partition_by"])))
     order = node.args.get("order")
     if order is not None:
-        parts.append("ORDER BY " + ", ".join(ordered(compiler, one) for one in order.expressions))
+        parts.append("ORDER BY " + ", ".join(ordered(compiler, expression) for expression in order.expressions))
     if node.args.get("spec") is not None:
         parts.append(_frame(node.args["spec"]))
     return " ".join(parts)
@@ -247,7 +247,7 @@ def _frame(spec: exp.Expr) -> str:
 
 QUERY_RULES: dict[type[exp.Expr], Rule] = {
     **RULES,
-    **{one: (parts, _plain) for one, (parts, _) in _AGGREGATES.items()},
+    **{each: (parts, _plain) for each, (parts, _) in _AGGREGATES.items()},
     exp.Filter: ({"this", "expression"}, _filtered),
     exp.Window: ({"this", "partition_by", "order", "spec", "over", "alias"}, _windowed),
 }

@@ -89,7 +89,9 @@ class DuckDbEngine(Engine):
             raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
 
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
-        return {one.view: one.source.rows if one.source.rows is not None else one.scan() for one in inputs}
+        return {
+            source.view: source.source.rows if source.source.rows is not None else source.scan() for source in inputs
+        }
 
     def result(self, rows: pa.Table) -> Result:
         return Result(rows=rows)
@@ -102,7 +104,7 @@ class DuckDbEngine(Engine):
             rows.column(fill.position) if fill.position is not None else pa.repeat(_scalar(fill.value), rows.num_rows)
             for fill in fills
         ]
-        return pa.table(columns, [one.name for one in fills])
+        return pa.table(columns, [fill.name for fill in fills])
 
     def write(
         self,

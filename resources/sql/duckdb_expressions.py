@@ -56,7 +56,7 @@ class Expressions:
 
     def all(self, nodes: Sequence[exp.Expr]) -> list[Typed]:
         """Several expressions, compiled in their order."""
-        return [self.of(one) for one in nodes]
+        return [self.of(node) for node in nodes]
 
     def to(self, node: exp.Expr, kind: SparkType) -> str:
         """An expression as a value of a type, as Spark casts what is given where that type is wanted."""
@@ -73,7 +73,7 @@ class Expressions:
         """Expressions as values of the one type that Spark finds for them."""
         compiled = self.all(nodes)
         kind = _one_type(compiled, nodes[0])
-        return [implied(one, kind, nodes[0]) for one in compiled], kind
+        return [implied(each, kind, nodes[0]) for each in compiled], kind
 
     def window(self, name: str) -> exp.Expr | None:
         """The window that a WINDOW clause gives a name."""
@@ -115,8 +115,8 @@ class Expressions:
     def _compared(self, nodes: Sequence[exp.Expr], node: exp.Expr) -> tuple[list[str], SparkType]:
         """Expressions that are compared with each other, under one type."""
         compiled = self.all(nodes)
-        kinds = {one.type for one in compiled if one.type not in (NULL, STRING)}
-        texts = [one for one in compiled if one.type == STRING]
+        kinds = {field.type for field in compiled if field.type not in (NULL, STRING)}
+        texts = [field for field in compiled if field.type == STRING]
         if texts and kinds:
             # Spark reads the text as what it is compared with.
             kind = st.common(sorted(kinds, key=str))
@@ -127,7 +127,7 @@ class Expressions:
             kind = _one_type(compiled, node)
         if kind.word in ("map", "array", "struct"):
             raise unknown(node)
-        return [implied(one, kind, node) for one in compiled], kind
+        return [implied(each, kind, node) for each in compiled], kind
 
     def comparison(self, node: exp.Expr) -> Typed:
         """`=`, `<` and the like: both sides are cast to the type in which Spark compares them."""
@@ -150,7 +150,7 @@ class Expressions:
             # NOT LIKE ANY is not the contrary of LIKE ANY: it asks each pattern.
             sign = "NOT " if node.args.get("negate") else ""
             return Typed(
-                f"({word.join(f'({sign}{self._likeness(node, value, one, BACKSLASH)})' for one in listed)})", BOOLEAN
+                f"({word.join(f'({sign}{self._likeness(node, value, each, BACKSLASH)})' for each in listed)})", BOOLEAN
             )
         text = self._likeness(node, value, patterns, BACKSLASH)
         return Typed(f"(NOT {text})" if node.args.get("negate") else text, BOOLEAN)
@@ -212,7 +212,7 @@ class Expressions:
 
     def case(self, node: exp.Expr) -> Typed:
         """`CASE`, with and without a value after it; all results have the type that Spark finds for them."""
-        branches = [one.args["true"] for one in node.args["ifs"]]
+        branches = [argument.args["true"] for argument in node.args["ifs"]]
         default = node.args.get("default")
         values, kind = self.same([*branches, *([default] if default is not None else [])])
         texts = []
@@ -450,9 +450,9 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 
 
 def _one_type(values: Sequence[Typed], node: exp.Expr) -> SparkType:
-    kind = st.common([one.type for one in values])
+    kind = st.common([value.type for value in values])
     if kind is None:
-        types = ", ".join(dict.fromkeys(str(one.type) for one in values))
+        types = ", ".join(dict.fromkeys(str(value.type) for value in values))
         raise at(
             node,
             InvalidRequest(

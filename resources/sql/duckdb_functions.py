@@ -17,7 +17,7 @@ def _call(word: str, result: SparkType, *kinds: SparkType) -> Callable[[Expressi
 
     def rule(compiler: Expressions, node: Any) -> Typed:
         given = [one for key in ("this", "expression", "substr", "times", "replacement") if (one := node.args.get(key))]
-        values = [compiler.to(one, kind) for one, kind in zip(given, kinds, strict=False)]
+        values = [compiler.to(each, kind) for each, kind in zip(given, kinds, strict=False)]
         return Typed(f"{word}({', '.join(values)})", result)
 
     return rule
@@ -51,7 +51,7 @@ def _struct(compiler: Expressions, node: Any) -> Typed:
         names.append(field.this.name if named else field.name if isinstance(field, exp.Column) else f"col{place}")
         values.append(compiler.of(field.expression if named else field))
     fields = ", ".join(f"{literal(name)}: {value.sql}" for name, value in zip(names, values, strict=True))
-    kind = SparkType("struct", inner=tuple(one.type for one in values), names=tuple(names))
+    kind = SparkType("struct", inner=tuple(value.type for value in values), names=tuple(names))
     return Typed(f"CAST({{{fields}}} AS {kind.duckdb})", kind)
 
 
@@ -93,7 +93,7 @@ def _absolute(compiler: Expressions, node: Any) -> Typed:
 
 def _connected(word: str) -> Callable[[Expressions, Any], Typed]:
     def rule(compiler: Expressions, node: Any) -> Typed:
-        parts = [compiler.condition(one, bare_null=True) for one in node.flatten(unnest=False)]
+        parts = [compiler.condition(each, bare_null=True) for each in node.flatten(unnest=False)]
         return Typed(f"({f' {word} '.join(parts)})", BOOLEAN)
 
     return rule
@@ -182,7 +182,7 @@ def _whole(compiler: Expressions, node: exp.Expr) -> Typed:
 def _joined(compiler: Expressions, node: exp.Expr) -> Typed:
     """`||` and `concat`: null if any part is null; without parts the empty text."""
     nodes = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
-    values = [compiler.to(one, STRING) for one in nodes]
+    values = [compiler.to(node, STRING) for node in nodes]
     return Typed(f"({' || '.join(values)})" if values else "''", STRING)
 
 
@@ -197,7 +197,7 @@ def _trimmed(compiler: Expressions, node: exp.Expr) -> Typed:
 def _part_of_text(compiler: Expressions, node: exp.Expr) -> Typed:
     """`substring(text, start, length)`: counted from 1, where 0 means 1; both are whole numbers written out."""
     text, start, length = node.this, node.args["start"], node.args.get("length")
-    if any(not re.fullmatch(r"\d+", one.sql()) for one in (start, length) if one is not None):
+    if any(not re.fullmatch(r"\d+", node.sql()) for node in (start, length) if node is not None):
         raise unknown(node)
     # Spark counts a start of 0 as 1.
     end = f", {length.sql()}" if length is not None else ""

@@ -185,9 +185,12 @@ class _Queries:
     def _values(self, node: exp.Values) -> Compiled:
         _refuse_others(node, {"expressions", "alias"})
         compiler = Compiler(Scope(self, self._around))
-        rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in node.expressions]
+        rows = [
+            expression.expressions if isinstance(expression, exp.Tuple) else [expression]
+            for expression in node.expressions
+        ]
         columns = [compiler.same(list(column)) for column in zip(*rows, strict=True)]
-        names = tuple(one.name for one in node.args["alias"].columns)
+        names = tuple(column.name for column in node.args["alias"].columns)
         if len(names) != len(columns):
             raise at(node, InvalidRequest(f"VALUES have {len(columns)} columns, {len(names)} are named."))
         lines = [", ".join(texts[number] for texts, _ in columns) for number in range(len(rows))]
@@ -214,7 +217,7 @@ class _Queries:
         chosen = self._chosen(node, scope, compiler)
         chosen, grouped = self._group(node, compiler, chosen)
         text += grouped
-        output = {name.lower(): one for name, one in chosen}
+        output = {name.lower(): each for name, each in chosen}
         scope.twice = {name for name in output if sum(other.lower() == name for other, _ in chosen) > 1}
         scope.aliases, scope.aliases_first = output, False
         for key in ("having", "qualify"):
@@ -228,9 +231,9 @@ class _Queries:
             refuse_order_by_others(node, compiler, chosen)
         names = tuple(name for name, _ in chosen)
         text += self._tail(node, compiler, names, output)
-        columns = ", ".join(f"{one.sql} AS {quoted(name)}" for name, one in chosen)
+        columns = ", ".join(f"{node.sql} AS {quoted(name)}" for name, node in chosen)
         sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
-        found = Compiled(sql, names, tuple(one.type for _, one in chosen))
+        found = Compiled(sql, names, tuple(field.type for _, field in chosen))
         return found if distinct is None else one_zero(found)
 
     def _chosen(self, node: exp.Select, scope: Scope, compiler: Compiler) -> list[tuple[str, Typed]]:
@@ -283,7 +286,7 @@ class _Queries:
         floats: dict[str, Typed] = {}
         text = self._group_by(group, node, compiler, chosen, floats)
         for key, shown in floats.items():
-            chosen = [(name, replace(one, sql=one.sql.replace(key, shown.sql))) for name, one in chosen]
+            chosen = [(name, replace(node, sql=node.sql.replace(key, shown.sql))) for name, node in chosen]
         return chosen, text
 
     def _group_by(
@@ -303,7 +306,7 @@ class _Queries:
 
         _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
         if group.args.get("all"):
-            plain = [keyed(one) for _, one in chosen if one.sql not in compiler.scope.aggregated]
+            plain = [keyed(node) for _, node in chosen if node.sql not in compiler.scope.aggregated]
             return f" GROUP BY {', '.join(plain)}" if plain else ""
 
         def key(expression: exp.Expr) -> str:
@@ -320,7 +323,7 @@ class _Queries:
                 return key(expression.this)
             return keyed(compiler.of(expression))
 
-        texts = [key(one) for one in group.expressions]
+        texts = [key(expression) for expression in group.expressions]
         for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):
             for grouping in group.args.get(name) or []:
                 if grouping is True or not grouping.expressions:
@@ -375,7 +378,9 @@ class _Queries:
 
     def _source(self, node: exp.Expr, scope: Scope) -> str:
         alias = node.args.get("alias")
-        names = [one.name for one in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
+        names = (
+            [argument.name for argument in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
+        )
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             _refuse_others(node, {"this", "alias", "joins"})
             inner = self._named(node)
@@ -395,7 +400,7 @@ class _Queries:
             raise unknown(node)
         name = node.alias_or_name or f"__source{len(scope.relations)}"
         inner = renamed(node, inner, names)
-        if any(one.alias.lower() == name.lower() for one in scope.relations):
+        if any(relation.alias.lower() == name.lower() for relation in scope.relations):
             raise at(node, InvalidRequest(f"Two tables are called {name!r}: give one of them another alias."))
         scope.relations.append(inner.relation(name))
         if isinstance(node, exp.Table) and node.name in self.views:
@@ -465,7 +470,7 @@ def _inner_joins(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _reads(tree: exp.Expr, name: str) -> bool:
-    return any(one.name.lower() == name.lower() for one in tree.find_all(exp.Table))
+    return any(each.name.lower() == name.lower() for each in tree.find_all(exp.Table))
 
 
 def _prefixed(with_text: str, inner: Compiled) -> Compiled:

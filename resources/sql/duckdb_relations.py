@@ -70,7 +70,7 @@ class Compiled:
 
 def relation_of(alias: str, schema: pa.Schema) -> Relation:
     """The columns of a table, or of rows."""
-    return Relation(alias, tuple((one.name, st.of_arrow(one.type)) for one in schema))
+    return Relation(alias, tuple((field.name, st.of_arrow(field.type)) for field in schema))
 
 
 def renamed(node: exp.Expr, inner: Compiled, names: Sequence[str]) -> Compiled:

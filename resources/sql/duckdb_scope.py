@@ -49,7 +49,7 @@ class Scope:
         """The column of that name here, or around this query. Raises InvalidRequest, listing the columns, if there is none."""
         column = self._find(node)
         if column is None:
-            names = [name for one in self.relations for name, _ in one.columns]
+            names = [name for relation in self.relations for name, _ in relation.columns]
             raise at(
                 node,
                 InvalidRequest(f"There is no column {node.sql(SnaplineSql)}. Columns: {', '.join(names) or 'none'}."),
@@ -88,7 +88,7 @@ class Scope:
         if not columns and alias is not None:
             self._refuse_twice(node, name)
         if len(columns) > 1:
-            tables = ", ".join(one.alias for one in self.relations if one.column(name) is not None)
+            tables = ", ".join(relation.alias for relation in self.relations if relation.column(name) is not None)
             raise at(node, InvalidRequest(f"Column {name!r} is in several tables: {tables}. Write table.column."))
         return columns[0] if columns else alias
 
@@ -105,7 +105,7 @@ class Scope:
         """The columns of `*`, or of `table.*`."""
         columns = []
         if table is None:
-            columns += [(name, one) for name, one in self.merged_in_order()]
+            columns += [(name, each) for name, each in self.merged_in_order()]
         for relation in self.relations:
             if table is None or relation.alias.lower() == table.lower():
                 for number, (name, _) in enumerate(relation.columns):
@@ -115,8 +115,8 @@ class Scope:
 
     def merged_in_order(self) -> list[tuple[str, Typed]]:
         """The columns that a join with USING has once, as name and value, in the order in which they were joined."""
-        names = {name.lower(): name for one in reversed(self.relations) for name, _ in one.columns}
-        return [(names[name], one) for name, one in self.merged.items()]
+        names = {name.lower(): name for relation in reversed(self.relations) for name, _ in relation.columns}
+        return [(names[name], value) for name, value in self.merged.items()]
 
 
 def _column_of(relation: Relation, node: exp.Column, name: str) -> Typed | None:
@@ -137,7 +137,7 @@ class Compiler(Expressions):
 
 def refuse_order_by_others(node: exp.Select, compiler: Compiler, chosen: Sequence[tuple[str, Typed]]) -> None:
     """Raise InvalidRequest if rows of which each is there once are to be in the order of what is no part of them."""
-    parts = {one.sql for _, one in chosen}
+    parts = {node.sql for _, node in chosen}
     for ordering in node.args["order"].expressions if node.args.get("order") is not None else []:
         if (
             not (isinstance(ordering.this, exp.Literal) and ordering.this.is_int)

@@ -110,7 +110,7 @@ def _tables_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[st
             if node.get("type") == "BASE_TABLE":
                 tables[node["schema_name"], node["table_name"]] = None
             if "cte_map" in node:
-                expressions.update(one["key"] for one in node["cte_map"]["map"])
+                expressions.update(each["key"] for each in node["cte_map"]["map"])
             for part in node.values():
                 walk(part)
 

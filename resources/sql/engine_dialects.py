@@ -122,15 +122,17 @@ def spark_text(tree: exp.Expr) -> str:
 
 def _without_qualify(tree: exp.Expr) -> exp.Expr:
     """A statement in which QUALIFY beside a * is a condition on a query, whose help columns no * stands for."""
-    found = [one for one in tree.find_all(exp.Select) if one.args.get("qualify") and one.is_star]
+    found = [node for node in tree.find_all(exp.Select) if node.args.get("qualify") and node.is_star]
     if not found:
         return tree
     tree = tree.copy()
-    for select in [one for one in tree.find_all(exp.Select) if one.args.get("qualify") and one.is_star]:
-        known = {one.alias for one in select.selects}
+    for select in [node for node in tree.find_all(exp.Select) if node.args.get("qualify") and node.is_star]:
+        known = {node.alias for node in select.selects}
         outer = eliminate_qualify(select.copy())
         inner = outer.args["from_"].this.this
-        helping = [exp.to_identifier(one.alias) for one in inner.selects if one.alias and one.alias not in known]
+        helping = [
+            exp.to_identifier(select.alias) for select in inner.selects if select.alias and select.alias not in known
+        ]
         outer.set("expressions", [exp.Star(except_=helping) if helping else exp.Star()])
         if select is tree:
             return _without_qualify(outer)

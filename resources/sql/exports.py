@@ -50,4 +50,4 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
 
 def _of_the_platform(session: WarehouseSession) -> list[str]:
     """Absolute paths and URLs that no export may touch."""
-    return [one if ":/" in one else os.path.abspath(os.path.expanduser(one)) for one in session.own_places()]
+    return [place if ":/" in place else os.path.abspath(os.path.expanduser(place)) for place in session.own_places()]

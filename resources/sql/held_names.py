@@ -14,7 +14,7 @@ def held_name(name: str, names: Sequence[str]) -> str | None:
     """The one of some names that is meant by another; None if there is none. Raises InvalidRequest if there are several."""
     if name in names:
         return name
-    matching = [one for one in names if one.lower() == name.lower()]
+    matching = [each for each in names if each.lower() == name.lower()]
     if len(matching) > 1:
         raise InvalidRequest(f"{name!r} is one of {', '.join(map(repr, matching))}: write it in the same case.")
     return matching[0] if matching else None
@@ -34,10 +34,10 @@ def held_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
 def held_path(path: str, fields: Sequence[DataField]) -> str:
     """A path to a column, or to a field of a ROW, in the words of the table."""
     first, dot, rest = path.partition(".")
-    name = held_name(first, [one.name for one in fields])
+    name = held_name(first, [field.name for field in fields])
     if name is None or not dot:
         return f"{name or first}{dot}{rest}"
-    kind = next(one.type for one in fields if one.name == name)
+    kind = next(field.type for field in fields if field.name == name)
     parts = [name]
     # Inside of arrays and maps the next word is `element` or `value`.
     while kind.element is not None and rest:
@@ -51,11 +51,11 @@ def is_held(path: str, fields: Sequence[DataField]) -> bool:
     """Whether there is a column, or a field of a ROW, of that path."""
     *parent, last = held_path(path, fields).split(".")
     for name in parent:
-        kind = next((one.type for one in fields if one.name == name), None)
+        kind = next((field.type for field in fields if field.name == name), None)
         if kind is None:
             return False
         fields = kind.fields if kind.element is None else (DataField(0, _INSIDE[kind.root], kind.element),)
-    return last in [one.name for one in fields]
+    return last in [field.name for field in fields]
 
 
 def _held_beside(other: str | None, path: str, fields: Sequence[DataField]) -> str | None:
@@ -70,7 +70,7 @@ def in_words_of(table: Table, action: str, values: Any) -> Any:
     """What an action of ALTER TABLE takes, with the table's own names for the columns that it changes."""
     fields = table.schema.fields
     if action == "drop":
-        return [held_path(one, fields) for one in values]
+        return [held_path(value, fields) for value in values]
     if action in ("drop not null", "set not null"):
         return held_path(values, fields)
     if action in ("rename", "set default", "type", "comment") and values[0] is not None:

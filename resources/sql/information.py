@@ -24,7 +24,7 @@ def information(
     match name:
         case "schemata":
             columns = {"catalog_name": text, "schema_name": text}
-            rows: list[tuple[Any, ...]] = [(catalog, one) for one in databases]
+            rows: list[tuple[Any, ...]] = [(catalog, database) for database in databases]
         case "tables":
             columns = {
                 "table_catalog": text,

@@ -108,7 +108,7 @@ class Look:
         if subject == "CREATE TABLE":
             return lambda: rows_result(["statement"], [(create_statement(table),)])
         if subject == "COLUMNS":
-            columns = [*table.schema.column_names, *(one.name for one in table.computed_columns)]
+            columns = [*table.schema.column_names, *(column.name for column in table.computed_columns)]
             return lambda: rows_result(["col_name"], [(name,) for name in columns])
         if subject == "TBLPROPERTIES":
             keys = node.args.get("keys")
@@ -118,7 +118,9 @@ class Look:
                 raise at(
                     place, NotFound(f"{table.identifier} has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
                 )
-            return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
+            return lambda: rows_result(
+                ["key", "value"], [option for option in options if keys is None or option[0] in keys]
+            )
         if subject != "PARTITIONS":
             return lambda: Result(rows=table.system_table(subject.lower()))
         where = partition_values(node.args.get("partition"), table)
@@ -138,7 +140,7 @@ class Look:
             name = str(shown.identifier)
             return lambda: rows_result(["statement"], [(create_view_statement(name, view),)])
         if subject == "COLUMNS":
-            return lambda: rows_result(["col_name"], [(one.name,) for one in view.columns])
+            return lambda: rows_result(["col_name"], [(column.name,) for column in view.columns])
         keys = node.args.get("keys")
         missing = [key for key in keys or () if key not in view.options]
         if missing:
@@ -146,7 +148,9 @@ class Look:
                 node.args["place"], NotFound(f"The view has no option {missing[0]!r}. SHOW TBLPROPERTIES lists them.")
             )
         options = sorted(shown_options(view.options).items())
-        return lambda: rows_result(["key", "value"], [one for one in options if keys is None or one[0] in keys])
+        return lambda: rows_result(
+            ["key", "value"], [option for option in options if keys is None or option[0] in keys]
+        )
 
     def describe(self, node: DescribeTable) -> Act:
         """DESCRIBE: the columns of a table or view, a row each; with EXTENDED, or a partition, properties by name."""
@@ -160,7 +164,7 @@ class Look:
             schema = self._names.source(place.copy()).schema
             return lambda: rows_result(
                 ["name", "type", "null"],
-                [(one.name, str(one.type), "YES" if one.nullable else "NO") for one in schema],
+                [(field.name, str(field.type), "YES" if field.nullable else "NO") for field in schema],
             )
         table = self._names.table(place)
         where = partition_values(node.args.get("partition"), table)
@@ -199,9 +203,13 @@ def _described(table: Table, extended: bool) -> Result:
         )
         for field in schema.fields
     ]
-    columns += [(one.name, one.data_type, "YES", "", "", _of_computed(one)) for one in table.computed_columns]
+    columns += [
+        (column.name, column.data_type, "YES", "", "", _of_computed(column)) for column in table.computed_columns
+    ]
     if extended:
-        defaults = {one.name: f" default {one.default_value}" for one in schema.fields if one.default_value is not None}
+        defaults = {
+            field.name: f" default {field.default_value}" for field in schema.fields if field.default_value is not None
+        }
         facts = [(name, "" if value is None else str(value)) for name, value in table.describe().items()]
         rows = [
             (

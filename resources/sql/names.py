@@ -247,7 +247,7 @@ class Names:
 
     def lineage_catalogs(self, tree: exp.Expr) -> list[str]:
         """The catalogs whose lineage tables a query reads."""
-        places = [self.place(one) for one in tree.find_all(exp.Table) if one.name]
+        places = [self.place(each) for each in tree.find_all(exp.Table) if each.name]
         return [
             place.catalog
             for place in places
@@ -281,14 +281,14 @@ class Names:
         return information(
             place.identifier.table,
             place.catalog,
-            lambda: [catalog.table(one) for one in catalog.tables()],
+            lambda: [catalog.table(table) for table in catalog.tables()],
             [*catalog.databases(), LINEAGE_DATABASE, INFORMATION_SCHEMA],
-            lambda: [(one, view) for one in catalog.databases() for view in catalog.views.names(one)],
+            lambda: [(database, view) for database in catalog.databases() for view in catalog.views.names(database)],
         )
 
     def _nearest(self, place: Place) -> str:
         catalog, database = self.catalog(place), place.identifier.database
-        known = [*catalog.tables(), *(f"{database}.{one}" for one in catalog.views.names(database))]
+        known = [*catalog.tables(), *(f"{database}.{name}" for name in catalog.views.names(database))]
         found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
         return f" Did you mean {found[0]}?" if found else ""
 
@@ -311,7 +311,7 @@ def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
                 f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
             )
     streamed = hints.get("scan.mode") in ("from-snapshot", "from-snapshot-full", "from-timestamp")
-    asked: list[Version] = [] if streamed else [one for one in [version_of_options(hints)] if one is not None]
+    asked: list[Version] = [] if streamed else [value for value in [version_of_options(hints)] if value is not None]
     clause = node.args.get("version")
     if clause is not None:
         kind, given = clause.args.get("kind"), clause.expression

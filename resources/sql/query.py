@@ -112,7 +112,7 @@ def prepare(
             made, way = expand(node, around.get(id(node), ()), error)
             # By themselves: a name of theirs is none of a WITH around them.
             inner = list(_tables(_query_of_view(made)))
-            around |= {id(one): way for one in inner}
+            around |= {id(each): way for each in inner}
             left.extendleft(reversed(inner))
             continue
         view = f"{prefix}_{len(inputs)}"
@@ -136,7 +136,7 @@ def prepare(
         if column.args.get("db") and column.table in aliases and is_of(column, places.get(column.table)):
             column.set("db", None)
             column.set("catalog", None)
-    expand_structs(tree, {one.view: one.source.schema for one in inputs})
+    expand_structs(tree, {source.view: source.source.schema for source in inputs})
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
 
 
@@ -157,15 +157,17 @@ def _refuse_ambiguous_words(tree: exp.Expr, inputs: list[Input], outer: Collecti
     )
     if not words:
         return
-    held = {name.lower() for one in inputs for name in one.source.schema.names}
-    held |= {made.name.lower() for one in inputs for made in one.source.computed} | {name.lower() for name in outer}
+    held = {name.lower() for source in inputs for name in source.source.schema.names}
+    held |= {made.name.lower() for source in inputs for made in source.source.computed} | {
+        name.lower() for name in outer
+    }
     held |= {name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns}
     aliases = list(tree.find_all(exp.Alias))
     for word in words:
         name = word.sql_name().lower()
         clause = word.find_ancestor(exp.Order, exp.Having, exp.Group, exp.Select)
         own = None if not isinstance(clause, exp.Select) else clause
-        others = {one.alias.lower() for one in aliases if own is None or one.parent is not own}
+        others = {alias.alias.lower() for alias in aliases if own is None or alias.parent is not own}
         if name in held | others:
             raise at(
                 word,
@@ -230,12 +232,12 @@ def _computed(source: Source) -> list[tuple[str, exp.Expr]]:
         )
         for column in source.computed
     ]
-    return [(name, made) for name, made in computed if {one.lower() for one in columns_of(made)} <= names]
+    return [(name, made) for name, made in computed if {column.lower() for column in columns_of(made)} <= names]
 
 
 def _compute(node: exp.Table, computed: list[tuple[str, exp.Expr]]) -> None:
     """Put a query in the place of a table that adds its computed columns."""
-    made = [exp.alias_(one, exp.to_identifier(name, quoted=True)) for name, one in computed]
+    made = [exp.alias_(each, exp.to_identifier(name, quoted=True)) for name, each in computed]
     alias = node.args["alias"].copy()
     joins = node.args.pop("joins", None)
     node.set("alias", None)
@@ -254,7 +256,7 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list[Input]:
     schema: dict[str, Any] = {
-        one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in inputs
+        source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in inputs
     }
     conditions = sum(1 for _ in tree.find_all(exp.Connector))
     if conditions > 10 * _MOST_CONDITIONS or _reads_unnamed(tree):
@@ -281,7 +283,9 @@ def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list
     # What the text names has to be there, whether its values are used or not; so has what EXCEPT leaves out.
     named = {column.name for column in tree.find_all(exp.Column)}
     named |= {column.name for star in tree.find_all(exp.Star) for column in star.args.get("except_") or []}
-    return [_with_needs(one, _both(needs.get(one.view), named), filters.get(one.view, [])) for one in inputs]
+    return [
+        _with_needs(source, _both(needs.get(source.view), named), filters.get(source.view, [])) for source in inputs
+    ]
 
 
 def is_count_of_rows(star: exp.Star) -> bool:
@@ -299,15 +303,17 @@ def _reads_unnamed(tree: exp.Expr) -> bool:
     for join in tree.find_all(exp.Join):
         if join.method.upper() == "NATURAL":
             return True
-    if tree.find(exp.Pivot) or any(isinstance(one.this, exp.Subquery) for one in tree.find_all(exp.Lateral)):
+    if tree.find(exp.Pivot) or any(isinstance(node.this, exp.Subquery) for node in tree.find_all(exp.Lateral)):
         return True
-    relations = {one.alias_or_name.lower() for one in tree.find_all(exp.Table, exp.Subquery, exp.CTE)}
-    return any(not one.table and one.name.lower() in relations for one in tree.find_all(exp.Column))
+    relations = {each.alias_or_name.lower() for each in tree.find_all(exp.Table, exp.Subquery, exp.CTE)}
+    return any(not each.table and each.name.lower() in relations for each in tree.find_all(exp.Column))
 
 
 def refuse_open(query: Query, statement: str) -> None:
     """Raise InvalidRequest for a query that may name columns of others around it."""
-    schema = {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+    schema = {
+        source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in query.inputs
+    }
     try:
         qualify(query.tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
     except SqlglotError as error:
@@ -448,11 +454,11 @@ def sql_type(kind: pa.DataType) -> str:
 
 def _refuse_unknown(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> None:
     """Raise InvalidRequest for a column that no table has, with the nearest name."""
-    names = [name for one in inputs for name in one.source.schema.names]
-    names += [computed.name for one in inputs for computed in one.source.computed]
+    names = [name for source in inputs for name in source.source.schema.names]
+    names += [computed.name for source in inputs for computed in source.source.computed]
     names += outer
     known = {name.lower(): name for name in names}
-    made = {one.alias.lower() for one in tree.find_all(exp.Alias)} | {
+    made = {node.alias.lower() for node in tree.find_all(exp.Alias)} | {
         name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns
     }
     for column in tree.find_all(exp.Column):

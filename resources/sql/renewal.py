@@ -74,8 +74,8 @@ class Branch:
 
 def is_renewed(query: Query) -> bool:
     """Whether a query reads a table whose rows may change, and not their kinds."""
-    tables = [one.source for one in query.inputs if one.source.table is not None]
-    return any(keys_of(one) for one in tables) and not any(reads_kinds(one) for one in tables)
+    tables = [source.source for source in query.inputs if source.source.table is not None]
+    return any(keys_of(table) for table in tables) and not any(reads_kinds(table) for table in tables)
 
 
 def reads_kinds(source: Source) -> bool:
@@ -95,7 +95,7 @@ def branches(query: Query, target: changes.Target) -> tuple[list[Branch], list[F
     _check_sink(query, target.table)
     selects = list(_united(query.tree))
     reader = _Reader(query, target)
-    parts = [reader.branch(one) for one in selects]
+    parts = [reader.branch(select) for select in selects]
     reader.refuse_overlaps(parts)
     return parts, reader.fills
 
@@ -113,21 +113,23 @@ def key_constants(query: Query, target: changes.Target) -> dict[str, list[str]]:
                 constants[fill.name] = [str(fill.value)]
             continue
         given = [branch.tree.expressions[fill.position].unalias() for branch in parts]
-        if all(isinstance(one, exp.Literal) and (one.is_string if is_text else one.is_int) for one in given):
-            constants[fill.name] = [one.this if is_text else str(int(one.this)) for one in given]
+        if all(isinstance(each, exp.Literal) and (each.is_string if is_text else each.is_int) for each in given):
+            constants[fill.name] = [node.this if is_text else str(int(node.this)) for node in given]
     return constants
 
 
 def _check_sink(query: Query, sink: Table) -> None:
     schema, options = sink.schema, sink.schema.table_options
-    changing = next(one.source for one in query.inputs if keys_of(one.source))
+    changing = next(source.source for source in query.inputs if keys_of(source.source))
     why = f"{changing.name} has a primary key, so that its rows may change and go"
     if not schema.primary_keys:
         raise InvalidRequest(
             f"{sink.identifier} has no primary key, by which a stream would find rows again: {why}. Give the sink a primary "
             "key, or read the changes themselves: OPTIONS('read.changelog' = 'true')."
         )
-    if any(one.source.table is not None and one.source.table.identifier == sink.identifier for one in query.inputs):
+    if any(
+        source.source.table is not None and source.source.table.identifier == sink.identifier for source in query.inputs
+    ):
         raise InvalidRequest(f"{sink.identifier} would be its own source in a stream without end: name another sink.")
     unfit = [("merge-engine", options.merge_engine)] if options.merge_engine != "deduplicate" else []
     unfit += [("sequence.field", ",".join(options.sequence_field))] if options.sequence_field else []
@@ -167,10 +169,13 @@ class _Relation:
 
 class _Reader:
     def __init__(self, query: Query, target: changes.Target) -> None:
-        self._inputs = {one.view: one for one in query.inputs}
+        self._inputs = {source.view: source for source in query.inputs}
         self._target = target
         self._schema = known_columns(
-            {one.view: {field.name: sql_type(field.type) for field in one.source.schema} for one in query.inputs}
+            {
+                source.view: {field.name: sql_type(field.type) for field in source.source.schema}
+                for source in query.inputs
+            }
         )
         self.fills: list[Fill] = []
         self._literals: list[Mapping[str, exp.Literal]] = []
@@ -187,10 +192,10 @@ class _Reader:
         assert isinstance(seen, exp.Select)
         self._check_clauses(seen, _CLAUSES)
         relations = self._relations(seen)
-        views = [one.view for one in relations]
+        views = [relation.view for relation in relations]
         if len(set(views)) < len(views):
             raise refused_query("one common table expression that is read twice", "Write it out twice.")
-        projections = [one.unalias() for one in seen.expressions]
+        projections = [expression.unalias() for expression in seen.expressions]
         output = self._output(seen)
         inputs = tuple(self._with_keys(self._inputs[view], alone=len(views) == 1) for view in views)
         root = relations[0]
@@ -200,7 +205,9 @@ class _Reader:
                 "Give it one; in a join, one that has a primary key stands first.",
             )
         joined = self._joined(tree, relations)
-        aggregated = any(one.find(exp.AggFunc) for one in projections) or seen.args.get("group") is not None
+        aggregated = (
+            any(projection.find(exp.AggFunc) for projection in projections) or seen.args.get("group") is not None
+        )
         if not (aggregated or seen.args.get("distinct")):
             if seen.args.get("having"):
                 raise refused_query("HAVING without GROUP BY")
@@ -227,7 +234,7 @@ class _Reader:
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise refused_query("DISTINCT ON")
-        nodes = [node for one in self._parts(select) for node in one.walk()]
+        nodes = [node for part in self._parts(select) for node in part.walk()]
         if any(isinstance(node, exp.Query) for node in nodes):
             raise refused_query("a query inside of an expression", "Write it as a JOIN.")
         if any(isinstance(node, exp.Window) for node in nodes):
@@ -286,7 +293,7 @@ class _Reader:
         if extra or (node.args.get("alias") and node.args["alias"].columns):
             raise refused_query("an inner query with names for its columns, or a clause after it")
         self._check_clauses(inner, _ROW_BY_ROW)
-        if any(one.find(exp.AggFunc) for one in inner.expressions):
+        if any(expression.find(exp.AggFunc) for expression in inner.expressions):
             raise refused_query("an aggregate inside of another query")
         below = self._relation(inner.args["from_"].this, None)
         columns = {}
@@ -306,15 +313,17 @@ class _Reader:
     def _output(self, select: exp.Select) -> dict[str, exp.Expr]:
         """What the columns of the sink's key are made of."""
         # The parts of a UNION ALL have the names of the first.
-        self.fills = self.fills or changes.fitted([one.alias_or_name for one in select.expressions], self._target)
+        self.fills = self.fills or changes.fitted(
+            [expression.alias_or_name for expression in select.expressions], self._target
+        )
         if len(select.expressions) != len(self._target.columns) and not self._target.by_name:
-            changes.fitted([one.alias_or_name for one in select.expressions], self._target)
+            changes.fitted([expression.alias_or_name for expression in select.expressions], self._target)
         keys = self._target.table.schema.primary_keys
         made: dict[str, exp.Expr] = {}
         for fill in self.fills:
             if fill.name in keys:
                 made[fill.name] = self._filled(fill, select)
-        self._literals.append({name: one for name, one in made.items() if isinstance(one, exp.Literal)})
+        self._literals.append({name: value for name, value in made.items() if isinstance(value, exp.Literal)})
         return made
 
     def _filled(self, fill: Fill, select: exp.Select) -> exp.Expr:
@@ -327,11 +336,11 @@ class _Reader:
 
     def _check_rows(self, relations: Sequence[_Relation], output: Mapping[str, exp.Expr]) -> None:
         """Raise InvalidRequest if rows of the query are not told apart by the sink's key."""
-        held = {(one.table, one.name.lower()) for one in output.values() if isinstance(one, exp.Column)}
+        held = {(item.table, item.name.lower()) for item in output.values() if isinstance(item, exp.Column)}
         left = list(relations)
         ordered: list[_Relation] = []
         while True:
-            determined = next((one for one in left if self._is_determined(one, held, ordered, relations)), None)
+            determined = next((each for each in left if self._is_determined(each, held, ordered, relations)), None)
             if determined is None:
                 break
             left.remove(determined)
@@ -396,8 +405,8 @@ class _Reader:
             raise refused_query("DISTINCT beside an aggregate", "Leave DISTINCT out: groups differ.")
         else:
             group = seen.args.get("group")
-            groups = [] if group is None else [one.unnest() for one in group.expressions]
-            names = {name for one in relations for name in one.columns}
+            groups = [] if group is None else [expression.unnest() for expression in group.expressions]
+            names = {name for relation in relations for name in relation.columns}
             asked = [] if group is None else tree.args["group"].expressions
             for expression, made in zip(asked, groups, strict=True):
                 # Spark takes a column of the table before one of the query; so may not the analysis.
@@ -406,7 +415,7 @@ class _Reader:
                     raise refused_query(
                         f"GROUP BY {expression.name}, which two columns are called,", "Give one another name."
                     )
-        return [one for one in groups if not isinstance(one, exp.Literal)]
+        return [group for group in groups if not isinstance(group, exp.Literal)]
 
     def _joined(self, tree: exp.Select, relations: Sequence[_Relation]) -> dict[str, exp.Select]:
         """For each joined view the query of the root's keys beside its rows; what it leaves out of the rest is not asked."""

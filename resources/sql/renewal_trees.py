@@ -48,7 +48,7 @@ def groups_query(tree: exp.Select, groups: Sequence[exp.Expr]) -> exp.Select:
     made = tree.copy()
     for key in ("having", "group", "distinct"):
         made.set(key, None)
-    made.set("expressions", [exp.alias_(one.copy(), f"{GROUP}{number}") for number, one in enumerate(groups)])
+    made.set("expressions", [exp.alias_(group.copy(), f"{GROUP}{number}") for number, group in enumerate(groups)])
     return made.distinct(copy=False)
 
 

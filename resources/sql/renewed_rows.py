@@ -41,25 +41,25 @@ class RenewedRows:
         self._fills = fills
         self._sink = sink
         self._checkpoint = checkpoint
-        inputs = [one for branch in branches for one in branch.inputs if keys_of(one.source)]
-        self._numbers = {one.view: number for number, one in enumerate(inputs)}
+        inputs = [source for branch in branches for source in branch.inputs if keys_of(source.source)]
+        self._numbers = {source.view: number for number, source in enumerate(inputs)}
         self._inputs = inputs
 
     def check(self, engine: SparkEngine) -> None:
         """Let Spark look at the query. Raises InvalidRequest for columns whose values might become one in the sink's key."""
         schemas: list[list[DataType]] = []
         for branch in self._branches:
-            frames = {one.view: _empty(engine, one) for one in branch.inputs}
+            frames = {source.view: _empty(engine, source) for source in branch.inputs}
             rows = engine.over(frames, branch.tree)
             made = [field.dataType for field in rows.schema.fields]
             self._check_key(branch, made)
             engine.cast(engine.fill(rows, self._fills), self._sink)
             schemas.append(made)
         for given in zip(*schemas, strict=False):
-            if any(not _alike(one, given[0]) for one in given):
+            if any(not _alike(each, given[0]) for each in given):
                 raise InvalidRequest(
                     f"The parts of a UNION ALL over tables whose rows change have different types, "
-                    f"{', '.join(one.simpleString() for one in given)}: CAST them to one."
+                    f"{', '.join(each.simpleString() for each in given)}: CAST them to one."
                 )
 
     def _check_key(self, branch: Branch, made: Sequence[DataType]) -> None:
@@ -78,12 +78,12 @@ class RenewedRows:
     def stream(self, read: Callable[[Input, Mapping[str, str]], DataFrame]) -> DataFrame:
         """The touched keys of all sources as a stream, each with the number of its source."""
         parts = []
-        for one in self._inputs:
-            number = self._numbers[one.view]
-            keys = keys_of(one.source)
+        for each in self._inputs:
+            number = self._numbers[each.view]
+            keys = keys_of(each.source)
             given = {TOUCHED_KEYS: "true", SOURCE_NUMBER: str(number), "columns": ",".join(keys)}
             named = [column_named(key).alias(_key(number, place)) for place, key in enumerate(keys)]
-            parts.append(read(one, given).select(F.lit(number).alias(_SOURCE), *named))
+            parts.append(read(each, given).select(F.lit(number).alias(_SOURCE), *named))
         return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), parts)
 
     @contextmanager
@@ -123,7 +123,7 @@ class _Step:
 
     def results(self, branch: Branch) -> tuple[DataFrame | None, DataFrame]:
         """The rows of a query that were there before and may have gone, and those that are there now."""
-        if all(self._span(one)[0] is None for one in branch.inputs if one.view in self._numbers):
+        if all(self._span(source)[0] is None for source in branch.inputs if source.view in self._numbers):
             # Spark asks for what a batch reads, and a consumer remembers it, when the first row is wanted.
             self._batch.isEmpty()
             return None, self._over(branch, _AFTER, branch.tree)
@@ -141,7 +141,7 @@ class _Step:
 
     def _touched(self, branch: Branch) -> DataFrame:
         """The keys of the root that were touched, or whose rows are joined with such that were."""
-        root = next(one for one in branch.inputs if one.view == branch.root)
+        root = next(source for source in branch.inputs if source.view == branch.root)
         parts = [self._keys(root)]
         for read in branch.inputs:
             if read.view not in branch.joined or self._span(read)[0] == self._span(read)[1]:

@@ -53,7 +53,7 @@ class SettingStatements:
         if key is not None:
             check_key(key)
         shown = shown_options(
-            {one: value for one, value in sorted(self._context.settings.options.items()) if key in (None, one)}
+            {each: value for each, value in sorted(self._context.settings.options.items()) if key in (None, each)}
         )
         return Result(
             rows=pa.table({"key": pa.array(shown.keys(), pa.string()), "value": pa.array(shown.values(), pa.string())})

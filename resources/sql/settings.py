@@ -70,7 +70,7 @@ def check_key(key: str) -> None:
         own = key.removeprefix(TABLE_DEFAULTS)
         # One that has no default is known as well.
         if own != FILE_PATH and (
-            TableOptions.default_of(own) or own not in {one["key"] for one in TableOptions.declared()}
+            TableOptions.default_of(own) or own not in {each["key"] for each in TableOptions.declared()}
         ):
             check_table_options({own: TableOptions.default_of(own)}, "to be created")
         return

@@ -74,7 +74,7 @@ class SparkEngine(Engine):
         )
 
     def rows(self, query: Query) -> DataFrame:
-        return self.over({one.view: self.frame(one) for one in query.inputs}, query.tree)
+        return self.over({source.view: self.frame(source) for source in query.inputs}, query.tree)
 
     def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
         rows = self.rows(query)
@@ -110,7 +110,7 @@ class SparkEngine(Engine):
                 self.session.catalog.dropTempView(view)
 
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
-        return {one.view: self.frame(one) for one in inputs}
+        return {source.view: self.frame(source) for source in inputs}
 
     def result(self, rows: DataFrame) -> Result:
         return Result(frame=rows)
@@ -130,7 +130,7 @@ class SparkEngine(Engine):
                 return F.lit(fill.value.as_py()).cast(held.dataType)
             return F.lit(fill.value)
 
-        return numbered.select(*[column(one).alias(one.name) for one in fills])
+        return numbered.select(*[column(fill).alias(fill.name) for fill in fills])
 
     def write(
         self,

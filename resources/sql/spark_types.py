@@ -63,7 +63,7 @@ class SparkType:
             return f"MAP({self.inner[0].duckdb}, {self.inner[1].duckdb})"
         if self.word == "struct":
             fields = ", ".join(
-                f"{_quoted(name)} {one.duckdb}" for name, one in zip(self.names, self.inner, strict=True)
+                f"{_quoted(name)} {each.duckdb}" for name, each in zip(self.names, self.inner, strict=True)
             )
             return f"STRUCT({fields})"
         if self.word not in _DUCKDB:
@@ -80,7 +80,7 @@ class SparkType:
         if self.word == "map":
             return pa.map_(self.inner[0].arrow, self.inner[1].arrow)
         if self.word == "struct":
-            return pa.struct([(name, one.arrow) for name, one in zip(self.names, self.inner, strict=True)])
+            return pa.struct([(name, each.arrow) for name, each in zip(self.names, self.inner, strict=True)])
         return _ARROW[self.word]
 
     @property
@@ -177,14 +177,16 @@ def of_arrow(kind: pa.DataType) -> SparkType:
     if types.is_struct(kind):
         fields = list(kind)
         return SparkType(
-            "struct", inner=tuple(of_arrow(one.type) for one in fields), names=tuple(one.name for one in fields)
+            "struct", inner=tuple(of_arrow(field.type) for field in fields), names=tuple(field.name for field in fields)
         )
     return SparkType(str(kind))
 
 
 def of_tree(node: exp.Expr) -> SparkType:
     """The type that a cast names. Raises InvalidRequest."""
-    inner = [one.this if isinstance(one, exp.DataTypeParam) else one for one in node.expressions]
+    inner = [
+        expression.this if isinstance(expression, exp.DataTypeParam) else expression for expression in node.expressions
+    ]
     match node.this:
         case _Type.DECIMAL:
             digits = int(inner[0].name) if inner else 10

@@ -195,7 +195,7 @@ class Statements:
         query = self.prepare(take(tree))
 
         def act() -> Result:
-            rows = [described(one) for one in query.inputs]
+            rows = [described(source) for source in query.inputs]
             schema = pa.schema(
                 [
                     ("table", pa.string()),

@@ -68,7 +68,7 @@ def _refuse_second(directory: Path, given: Mapping[str, Any]) -> None:
 
 def _text(query: Query, target: changes.Target) -> str:
     """The query over the names of its tables, without the hints that say where it begins and how much it takes at once."""
-    names = {one.view: one.source.name for one in query.inputs}
+    names = {source.view: source.source.name for source in query.inputs}
     tree = query.tree.copy()
     for table in tree.find_all(exp.Table):
         if table.name in names:

@@ -53,7 +53,7 @@ def insert_stream(
         raise InvalidRequest(
             "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
         )
-    sources = [_planned(one.source) for one in query.inputs if one.source.table is not None]
+    sources = [_planned(source.source) for source in query.inputs if source.source.table is not None]
     identifier = target.table.identifier
     sink = SnapshotRef(place.catalog, identifier.database, identifier.table, identifier.branch, 0)
     recorder = context.recorder(place.catalog)
@@ -62,7 +62,7 @@ def insert_stream(
     def properties(refs: list[SnapshotRef]) -> dict[str, str]:
         # Of a job that goes on from its checkpoint, what it once began with stays.
         recorder.record_startup(job, refs)
-        return sources_property(sorted({context.changed(one) for one in refs}))
+        return sources_property(sorted({context.changed(ref) for ref in refs}))
 
     stream = write_stream(
         rows,
@@ -93,20 +93,23 @@ def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, che
             f"{target.table.identifier} has no primary key: each new value of a group would be one more row. Give it the columns "
             "of GROUP BY as its primary key."
         )
-    unread = [one.source.name for one in query.inputs if keys_of(one.source) and not reads_kinds(one.source)]
+    unread = [
+        source.source.name for source in query.inputs if keys_of(source.source) and not reads_kinds(source.source)
+    ]
     if unread:
         raise InvalidRequest(
             f"{unread[0]} has a primary key, and its changes are read without their kinds beside others with theirs: "
             "OPTIONS('read.changelog' = 'true') for all, or for none."
         )
     frames = {
-        one.view: _frame(engine, one, {} if reads_kinds(one.source) else {INSERTS_ONLY: "true"}) for one in query.inputs
+        source.view: _frame(engine, source, {} if reads_kinds(source.source) else {INSERTS_ONLY: "true"})
+        for source in query.inputs
     }
     rows = engine.over(frames, query.tree)
-    kinds = any(reads_kinds(one.source) for one in query.inputs) and rows.columns[:1] == [ROW_KIND]
+    kinds = any(reads_kinds(source.source) for source in query.inputs) and rows.columns[:1] == [ROW_KIND]
     if kinds and len(rows.columns) == len(target.columns) + 1 and not target.by_name:
         fills = changes.fitted(rows.columns[1:], target)
-        fills = [one if one.position is None else replace(one, position=one.position + 1) for one in fills]
+        fills = [fill if fill.position is None else replace(fill, position=fill.position + 1) for fill in fills]
         return engine.cast(engine.fill(rows, [*fills, Fill(_KIND, 0)]), target.table), _KIND, None
     return engine.cast(engine.fill(rows, changes.fitted(rows.columns, target)), target.table), None, None
 

@@ -17,9 +17,12 @@ def expand_structs(tree: exp.Expr, schemas: Mapping[str, pa.Schema]) -> None:
     """
     for select in list(tree.find_all(exp.Select)):
         relations = _relations(select)
-        fields = {id(one): _fields(one, relations, schemas) for one in select.expressions}
+        fields = {id(expression): _fields(expression, relations, schemas) for expression in select.expressions}
         if any(fields.values()):
-            select.set("expressions", [made for one in select.expressions for made in fields[id(one)] or [one]])
+            select.set(
+                "expressions",
+                [made for expression in select.expressions for made in fields[id(expression)] or [expression]],
+            )
 
 
 def _relations(select: exp.Select) -> dict[str, exp.Expr]:

@@ -11,7 +11,7 @@ from storage.sql.dialect import SnaplineSql
 def create_statement(table: Table) -> str:
     """A CREATE TABLE that makes a table like this one."""
     schema = table.schema
-    lines = [_column_line(one) for one in schema.fields]
+    lines = [_column_line(field) for field in schema.fields]
     if schema.primary_keys:
         lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, schema.primary_keys))}) NOT ENFORCED")
     text = (
@@ -45,7 +45,7 @@ def type_text(kind: Any) -> str:
             inner = f"{type_text(kind.key)}, {type_text(kind.element)}".replace(" NOT NULL", "")
             return f"MAP<{inner}>{required}"
         case "ROW":
-            fields = ", ".join(f"{_quoted(one.name)} {type_text(one.type)}" for one in kind.fields)
+            fields = ", ".join(f"{_quoted(field.name)} {type_text(field.type)}" for field in kind.fields)
             return f"ROW<{fields}>{required}"
     return str(kind)
 

@@ -49,9 +49,11 @@ class ViewStatements:
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         properties = node.args.get("properties")
         given = list(properties.expressions) if properties else []
-        is_temporary = any(isinstance(one, exp.TemporaryProperty) and not one.this for one in given)
+        is_temporary = any(isinstance(node, exp.TemporaryProperty) and not node.this for node in given)
         place = self._names.temporary_place(name) if is_temporary else self._place(name)
-        listed = [_listed(one) for one in node.this.expressions] if isinstance(node.this, exp.Schema) else []
+        listed = (
+            [_listed(expression) for expression in node.this.expressions] if isinstance(node.this, exp.Schema) else []
+        )
         comment, options = None, options_of(node)
         for column in given:
             if isinstance(column, exp.SchemaCommentProperty):
@@ -99,7 +101,7 @@ class ViewStatements:
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             raise InvalidRequest("DROP VIEW drops temporary views as well: leave TEMPORARY out.")
-        named = [(one, self._names.place(one)) for one in node.args["tables"]]
+        named = [(argument, self._names.place(argument)) for argument in node.args["tables"]]
         for dropped, place in named:
             if not place.is_temporary:
                 self._place(dropped)
@@ -220,17 +222,17 @@ class ViewStatements:
         schema = columns_of(prepared)
         if listed and len(listed) != len(schema):
             raise at(name, InvalidRequest(f"{subject} names {len(listed)} columns, the query gives {len(schema)}."))
-        given = listed or [(one, None) for one in schema.names]
-        if len({one.lower() for one, _ in given}) < len(given) or len(set(schema.names)) < len(schema):
+        given = listed or [(name, None) for name in schema.names]
+        if len({each.lower() for each, _ in given}) < len(given) or len(set(schema.names)) < len(schema):
             raise at(
-                name, InvalidRequest(f"{subject} has two columns of one name: {', '.join(one for one, _ in given)}.")
+                name, InvalidRequest(f"{subject} has two columns of one name: {', '.join(each for each, _ in given)}.")
             )
         columns = []
         for (column, comment), field in zip(given, schema, strict=True):
             if pa.types.is_null(field.type):
                 raise at(name, InvalidRequest(f"{subject}: column {column!r} has no type. CAST it to one."))
             columns.append(ViewColumn.of(column, field.type, comment))
-        wanted = [one for one, _ in given]
+        wanted = [each for each, _ in given]
         if wanted != schema.names:
             text = _renamed(text, schema.names, wanted)
         inner = exp.Subquery(
@@ -264,13 +266,13 @@ def _as_subquery(text: str, what: str, place: Place) -> exp.Expr:
 def _renamed(text: str, held: list[str], wanted: list[str]) -> str:
     """A query under other names for its columns."""
     tree = parse_query(text, "The view")
-    names = [exp.to_identifier(one, quoted=True) for one in wanted]
+    names = [exp.to_identifier(each, quoted=True) for each in wanted]
     alias = exp.TableAlias(this=exp.to_identifier("__view"))
-    if not any(one.is_star for one in tree.selects):
+    if not any(select.is_star for select in tree.selects):
         alias.set("columns", names)
         return exp.select("*").from_(exp.Subquery(this=tree, alias=alias)).sql(SnaplineSql)
     # Columns that the table gets later on are none of the view's.
-    chosen = [exp.alias_(_column(one), name, quoted=True) for one, name in zip(held, names, strict=True)]
+    chosen = [exp.alias_(_column(each), name, quoted=True) for each, name in zip(held, names, strict=True)]
     return exp.select(*chosen).from_(exp.Subquery(this=tree, alias=alias)).sql(SnaplineSql)
 
 
@@ -287,8 +289,8 @@ def _listed(node: exp.Expr) -> tuple[str, str | None]:
             node, InvalidRequest("The columns of a view have names and comments: their types are those of the query.")
         )
     comment = None
-    for one in node.args.get("constraints") or []:
-        kind = one.args.get("kind")
+    for argument in node.args.get("constraints") or []:
+        kind = argument.args.get("kind")
         if not isinstance(kind, exp.CommentColumnConstraint):
             raise at(node, InvalidRequest(f"Column {node.name!r} of a view takes a COMMENT alone."))
         comment = kind.this.name
@@ -322,7 +324,7 @@ def expanded(
     except StorageError as wrong:
         kind = Unsupported if isinstance(wrong, Unsupported) else CorruptData
         raise at(node, kind(f"{subject} cannot be read, nothing of it was run: {wrong}")) from None
-    chosen = [_column(one.name) for one in view.columns]
+    chosen = [_column(column.name) for column in view.columns]
     inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("__view")))
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
     made = exp.Subquery(this=exp.select(*chosen).from_(inner), alias=alias.copy())
@@ -340,7 +342,7 @@ def without_temporary(tree: exp.Expr, names: Names) -> exp.Expr:
         return tree
     tree = tree.copy()
     while True:
-        temporary = [one for one in tree.find_all(exp.Table) if _is_temporary(one, names)]
+        temporary = [each for each in tree.find_all(exp.Table) if _is_temporary(each, names)]
         if not temporary:
             return tree
         for node in temporary:
@@ -353,7 +355,7 @@ def _is_temporary(node: exp.Table, names: Names) -> bool:
     around: exp.Expr | None = node.parent
     while around is not None and not node.db:
         with_ = around.args.get("with_")
-        if with_ is not None and any(one.alias == node.name for one in with_.expressions):
+        if with_ is not None and any(expression.alias == node.name for expression in with_.expressions):
             return False
         around = around.parent
     return True
@@ -362,7 +364,8 @@ def _is_temporary(node: exp.Table, names: Names) -> bool:
 def create_view_statement(name: str, view: View) -> str:
     """A CREATE VIEW that makes a view like this one."""
     columns = ", ".join(
-        _quoted(one.name) + (f" COMMENT {_literal(one.comment)}" if one.comment else "") for one in view.columns
+        _quoted(column.name) + (f" COMMENT {_literal(column.comment)}" if column.comment else "")
+        for column in view.columns
     )
     text = f"CREATE VIEW {'.'.join(map(_quoted, name.split('.')))} ({columns})"
     if view.comment:
@@ -377,10 +380,11 @@ def described_view(view: View, extended: bool) -> list[tuple[Any, ...]]:
     """The rows of DESCRIBE for a view."""
     if not extended:
         return [
-            (one.name, one.type.removesuffix(" NOT NULL"), "YES", "", "", one.comment or "") for one in view.columns
+            (column.name, column.type.removesuffix(" NOT NULL"), "YES", "", "", column.comment or "")
+            for column in view.columns
         ]
     facts = [("type", "VIEW"), ("query", view.query), ("comment", view.comment or ""), *sorted(view.options.items())]
-    return [("column", one.name, one.type) for one in view.columns] + [("property", *fact) for fact in facts]
+    return [("column", column.name, column.type) for column in view.columns] + [("property", *fact) for fact in facts]
 
 
 def _quoted(name: str) -> str:

@@ -171,8 +171,8 @@ class Catalogs:
                 listed = self.catalog_of(name).tables() if tables is None else tables.get(name, ())
                 # Asked once for all tables, or not at all.
                 until = known_reconciled(self.recorder_of(name)) if listed else {}
-                for one in listed:
-                    count += self._reconcile_branches(name, one, until, warnings)
+                for each in listed:
+                    count += self._reconcile_branches(name, each, until, warnings)
             except LineageUnavailable as error:
                 warnings[error.catalog] = str(error)
             except Exception as error:
@@ -272,8 +272,8 @@ class Catalogs:
 
 
 def _warn(warnings: Mapping[str, str]) -> None:
-    for one in warnings.values():
-        _log.warning("%s", " ".join(one.split()))
+    for warning in warnings.values():
+        _log.warning("%s", " ".join(warning.split()))
 
 
 def _recorder(catalogs: Catalogs, name: str, options: Mapping[str, str]) -> LineageRecorder:

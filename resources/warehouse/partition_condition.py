@@ -11,5 +11,7 @@ def condition(partitions: Sequence[Mapping[str, Any]]) -> str | None:
         quoted = "`" + name.replace("`", "``") + "`"
         return f"{quoted} IS NULL" if value is None else f"{quoted} = '" + str(value).replace("'", "''") + "'"
 
-    each = [" AND ".join(equals(name, value) for name, value in one.items()) for one in partitions if one]
-    return " OR ".join(f"({one})" for one in each) or None
+    each = [
+        " AND ".join(equals(name, value) for name, value in partition.items()) for partition in partitions if partition
+    ]
+    return " OR ".join(f"({item})" for item in each) or None

@@ -195,12 +195,12 @@ class WarehouseSession(Catalogs):
 
 def _lag(table: Table, read: SnapshotRef) -> tuple[SnapshotRef, int, int]:
     """The newest change of a table that was read at a snapshot, how many changes came after that, and their milliseconds."""
-    changes = [one for one in table.snapshots.all() if one.changes_rows]
-    later = [one for one in changes if one.id > read.snapshot_id]
+    changes = [snapshot for snapshot in table.snapshots.all() if snapshot.changes_rows]
+    later = [change for change in changes if change.id > read.snapshot_id]
     if not later:
         return read, 0, 0
     newest = table.ref(later[-1].id)
-    before = next((one for one in reversed(changes) if one.id <= read.snapshot_id), later[0])
+    before = next((change for change in reversed(changes) if change.id <= read.snapshot_id), later[0])
     assert newest is not None
     return newest, len(later), later[-1].time_ms - before.time_ms
 
@@ -214,5 +214,5 @@ def _named(text: str) -> tuple[str, str, str]:
 
 def _history(table: Table) -> list[SnapshotRef]:
     """The snapshots that changed rows, newest first."""
-    refs = (table.ref(one.id) for one in table.snapshots.backwards() if one.changes_rows)
+    refs = (table.ref(snapshot.id) for snapshot in table.snapshots.backwards() if snapshot.changes_rows)
     return [ref for ref in refs if ref is not None]

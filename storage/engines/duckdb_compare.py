@@ -188,7 +188,7 @@ class _Compared:
         self.connection.execute(
             f"""CREATE TEMP TABLE matched AS SELECT
                 CASE WHEN l.{first} IS NULL THEN 'added' WHEN r.{first} IS NULL THEN 'removed'
-                     WHEN {" OR ".join(f"({one})" for one in differs) or "FALSE"} THEN 'changed' ELSE '' END AS difference,
+                     WHEN {" OR ".join(f"({column})" for column in differs) or "FALSE"} THEN 'changed' ELSE '' END AS difference,
                 {", ".join(f"coalesce(l.{_q(name)}, r.{_q(name)}) AS k{number}" for number, name in enumerate(self.key))}
                 {", " + selected if selected else ""}{"".join(both)}
                 FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r ON {on}"""
@@ -196,7 +196,7 @@ class _Compared:
         rows = self._one(f"SELECT (SELECT count(*) FROM {_LEFT}), (SELECT count(*) FROM {_RIGHT})")
         kinds = self._one(
             "SELECT "
-            + ", ".join(f"count(*) FILTER (difference = '{one}')" for one in ("added", "removed", "changed"))
+            + ", ".join(f"count(*) FILTER (difference = '{value}')" for value in ("added", "removed", "changed"))
             + " FROM matched"
         )
         counts: dict[str, int] = {}
@@ -237,9 +237,9 @@ class _Compared:
 
     def as_multisets(self) -> tuple[int, int, int, int, int, dict[str, int], pa.Table]:
         columns = ", ".join(map(_q, self.names))
-        for view, one, other in (("gone", _LEFT, _RIGHT), ("come", _RIGHT, _LEFT)):
+        for view, each, other in (("gone", _LEFT, _RIGHT), ("come", _RIGHT, _LEFT)):
             self.connection.execute(
-                f"CREATE TEMP TABLE {view} AS SELECT {columns} FROM {one} EXCEPT ALL SELECT {columns} FROM {other}"
+                f"CREATE TEMP TABLE {view} AS SELECT {columns} FROM {each} EXCEPT ALL SELECT {columns} FROM {other}"
             )
         counts = self._one(
             f"SELECT (SELECT count(*) FROM {_LEFT}), (SELECT count(*) FROM {_RIGHT}), "

@@ -42,7 +42,7 @@ def sealed_duckdb(
     `add` makes views known, and gives the paths of the files that DuckDB reads for them. `readable`: directories whose files
     SQL may read, by default none. `settings`: SET statements. Raises InvalidRequest for a directory that cannot be one.
     """
-    directories = [_directory(one) for one in readable]
+    directories = [_directory(each) for each in readable]
     with tempfile.TemporaryDirectory(prefix="snapline-duckdb-") as spilled:
         connection = duckdb.connect(config={**_CONFIG, "threads": threads, "temp_directory": spilled})
         try:
@@ -68,4 +68,4 @@ def _directory(path: str) -> str:
 
 
 def _list(values: Iterable[str]) -> str:
-    return "[" + ", ".join("'" + one.replace("'", "''") + "'" for one in values) + "]"
+    return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"

@@ -129,7 +129,7 @@ def _merge(
     if has_order(schema):
         refuse_sinking(table.store, pc.sum(plan.column(SINKS)).as_py())
     if keyed:
-        kinds = pa.array([KIND_OF[one] for one in actions])
+        kinds = pa.array([KIND_OF[action] for action in actions])
         rows = rows.append_column("__kind", kinds)
         return table.write_changes(rows, "__kind", operation, commit_id=commit_id, properties=properties, basis=basis)
     gone = plan.filter(pa.array(actions != INSERT)).select([FILE, ROW])
@@ -170,14 +170,14 @@ def _check(
 ) -> None:
     """Raise an error for a condition that is none, and for what names a side of which there is no row."""
     views = {TARGET: "__target_rows", SOURCE: "__source_rows"}
-    conditions = [(one.condition, one.when) for one in clauses if one.condition is not None]
+    conditions = [(clause.condition, clause.when) for clause in clauses if clause.condition is not None]
     if isinstance(on, str):
         conditions.append((on, "matched"))
     for text, when in conditions:
         refuse_no_condition(text, str(connection.sql(seeing_query(text, when, views)).types[0]))
-    for one in clauses:
-        for text in (one.values or {}).values():
-            connection.sql(seeing_query(text, one.when, views))
+    for each in clauses:
+        for text in (each.values or {}).values():
+            connection.sql(seeing_query(text, each.when, views))
 
 
 def _rows_of(

@@ -48,8 +48,10 @@ def _is_told_by_changes(table: Table, after: int, until: int) -> bool:
     """
     if table.store.options.changelog_producer not in ("none", "input"):
         return False
-    made = [one for one in table.snapshots.between(after, until) if one.changes_rows]
-    return all(one.commit_kind == APPEND and UNTRACKED_PROPERTY not in (one.properties or {}) for one in made)
+    made = [snapshot for snapshot in table.snapshots.between(after, until) if snapshot.changes_rows]
+    return all(
+        snapshot.commit_kind == APPEND and UNTRACKED_PROPERTY not in (snapshot.properties or {}) for snapshot in made
+    )
 
 
 def _at(table: Table, snapshot_id: int) -> pa.Table:

@@ -30,7 +30,7 @@ _LONG_DECIMAL_DIGITS = 19
 _MICROSECONDS = 6
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # Of years that texts of both sides write alike.
-_LEAST_MOMENT, _MOST_MOMENT = (int(np.datetime64(one, "us").astype(int)) for one in ("0001-01-01", "9999-12-31"))
+_LEAST_MOMENT, _MOST_MOMENT = (int(np.datetime64(value, "us").astype(int)) for value in ("0001-01-01", "9999-12-31"))
 _ASKED = 6
 
 
@@ -41,10 +41,10 @@ def analyze(table: Table, names: Sequence[str] | None) -> Snapshot | None:
     """
     store = table.store
     if names is None:
-        names = [one.name for one in table.schema.fields if can_be_analyzed(one)]
-    for one in map(table.schema.field, names):
-        if not can_be_analyzed(one):
-            raise InvalidRequest(f"Column {one.name!r} is a {one.type}: there are no statistics of such a column.")
+        names = [field.name for field in table.schema.fields if can_be_analyzed(field)]
+    for each in map(table.schema.field, names):
+        if not can_be_analyzed(each):
+            raise InvalidRequest(f"Column {each.name!r} is a {each.type}: there are no statistics of such a column.")
     snapshot = store.snapshots.latest()
     if snapshot is None:
         return None
@@ -77,12 +77,12 @@ def compute_statistics(table: Table, snapshot: Snapshot, names: Sequence[str]) -
     fields = [table.schema.field(name) for name in names]
     scan = table.scan(columns=list(names) or table.schema.column_names[:1], version=snapshot.id)
     size_bytes = sum(entry.file.size_bytes for entry in scan.entries)
-    chosen = ["CAST(count(*) AS VARCHAR)", *(text for one in fields for text in _asked(one))]
+    chosen = ["CAST(count(*) AS VARCHAR)", *(text for field in fields for text in _asked(field))]
     with sealed_duckdb(partial(add_views, "main", {"t": scan}), settings=("SET TimeZone = 'UTC'",)) as connection:
         row = connection.sql(f"SELECT {', '.join(chosen)} FROM main.t").fetchall()[0]
     columns = {
-        one.name: _column(one, row[1 + _ASKED * position : 1 + _ASKED * (position + 1)])
-        for position, one in enumerate(fields)
+        field.name: _column(field, row[1 + _ASKED * position : 1 + _ASKED * (position + 1)])
+        for position, field in enumerate(fields)
     }
     return TableStatistics(snapshot.id, table.schema.id, int(row[0]), size_bytes, columns)
 
@@ -99,7 +99,7 @@ def _asked(field: DataField) -> list[str]:
         f"ceil(avg({length}))::BIGINT" if has_length else "NULL",
         f"max({length})" if has_length else "NULL",
     ]
-    return [f"CAST({one} AS VARCHAR)" for one in found]
+    return [f"CAST({each} AS VARCHAR)" for each in found]
 
 
 def _end(word: str, name: str, kind: DataType) -> str:
@@ -119,7 +119,7 @@ def _column(field: DataField, found: Sequence[str | None]) -> ColumnStatistics:
     if average is None and not (field.type.is_text or field.type.is_bytes):
         fixed = _LENGTHS.get(field.type.root) or (16 if (field.type.precision or 0) >= _LONG_DECIMAL_DIGITS else 8)
         average = greatest = str(fixed)
-    minimum, maximum = (None if one is None else _shown(one, field.type) for one in ends)
+    minimum, maximum = (None if each is None else _shown(each, field.type) for each in ends)
     return ColumnStatistics(
         field.id, int(distinct or 0), minimum, maximum, int(nulls or 0), int(average or 0), int(greatest or 0)
     )

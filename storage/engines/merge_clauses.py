@@ -90,7 +90,7 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
             f"The merge engine {engine} merges rows that are written again: UPDATE, DELETE and MERGE need 'merge-engine' = "
             "'deduplicate'."
         )
-    if schema.primary_keys and schema.table_options.ignore_delete and any(one.then == DELETE for one in clauses):
+    if schema.primary_keys and schema.table_options.ignore_delete and any(clause.then == DELETE for clause in clauses):
         raise Unsupported(
             "The table has 'ignore-delete', with which no row is deleted by its key. Reset the option first."
         )
@@ -203,9 +203,9 @@ def merge_query(
         # Not one FULL JOIN: it would compare each row with each.
         sides = ((f"{target}", f"{source} WHERE FALSE", "LEFT"), (f"{target} WHERE FALSE", f"{source}", "RIGHT"))
         return " UNION ALL ".join(
-            f"SELECT {selected} FROM ({there} {one}) AS target {side} JOIN ({there} {other}) AS source ON FALSE "
+            f"SELECT {selected} FROM ({there} {each}) AS target {side} JOIN ({there} {other}) AS source ON FALSE "
             f"WHERE {chosen} IS NOT NULL"
-            for one, other, side in sides
+            for each, other, side in sides
         )
     return (
         f"SELECT {selected} FROM ({there} {target}) AS target {join} JOIN ({there} {source}) AS source ON {on} "

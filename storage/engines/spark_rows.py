@@ -198,7 +198,9 @@ def _commit(
     keyed: bool,
     how: Mapping[str, Any],
 ) -> Snapshot | None:
-    actions = F.create_map(*[F.lit(one) for number, clause in enumerate(clauses, 1) for one in (number, clause.then)])
+    actions = F.create_map(
+        *[F.lit(value) for number, clause in enumerate(clauses, 1) for value in (number, clause.then)]
+    )
     plan = plan.withColumn("__action", actions[F.col(CLAUSE)])
     identity = _keys_of(table) if keyed else [column_named(name) for name in (FILE, ROW)]
     changed = plan.where(F.col("__action") != INSERT)
@@ -211,7 +213,7 @@ def _commit(
         refuse_sinking(table.store, plan.where(SINKS).count())
     columns = [column_named(name) for name in table.schema.column_names]
     if keyed:
-        kinds = F.create_map(*[F.lit(one) for pair in KIND_OF.items() for one in pair])
+        kinds = F.create_map(*[F.lit(each) for pair in KIND_OF.items() for each in pair])
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
         return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, basis=basis.mark, **how)
     files = [row[0] for row in changed.select(FILE).distinct().collect()]
@@ -287,15 +289,15 @@ def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, sides: 
     values = clause.values
     if values is None:
         fixed = {*table.schema.primary_keys, *table.schema.partition_keys} if clause.then == UPDATE else set()
-        values = {one: f"source.{_quoted(one)}" for one in table.schema.column_names if one not in fixed}
+        values = {name: f"source.{_quoted(name)}" for name in table.schema.column_names if name not in fixed}
     if not values:
         return clause
     chosen = ", ".join(f"({value}) AS {_quoted(name)}" for name, value in values.items())
     places = [f"{sides[side]} AS {side}" for side in seen_by(clause.when) if side in sides]
     given = arrow_schema_of(spark.sql(f"SELECT {chosen} FROM {' CROSS JOIN '.join(places)}").schema)
     held = spark_schema(table.schema.to_arrow())
-    for one in given:
-        refuse_unstorable(one.type, table.schema.field(one.name).to_arrow().type, one.name)
+    for field in given:
+        refuse_unstorable(field.type, table.schema.field(field.name).to_arrow().type, field.name)
     cast = {name: f"CAST(({value}) AS {_type_text(held[name].dataType)})" for name, value in values.items()}
     return replace(clause, values=cast)
 
@@ -308,7 +310,9 @@ def _type_text(kind: Any) -> str:
         case MapType():
             return f"MAP<{_type_text(kind.keyType)}, {_type_text(kind.valueType)}>"
         case StructType():
-            return f"STRUCT<{', '.join(f'{_quoted(one.name)}: {_type_text(one.dataType)}' for one in kind.fields)}>"
+            return (
+                f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_type_text(field.dataType)}' for field in kind.fields)}>"
+            )
     return str(kind.simpleString())
 
 

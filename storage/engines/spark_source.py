@@ -207,7 +207,7 @@ class SnaplineWriter(DataSourceArrowWriter):
         return write_rows(self._table, self._options, self._write_name, iterator, replaces=replaces)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        written = [one.message for one in messages if isinstance(one, FilesWritten)]
+        written = [message.message for message in messages if isinstance(message, FilesWritten)]
         deleted, marked = replaced_files(self._table, self._options)
         if marked:
             written.append(CommitMessage((), marked=tuple(marked)))

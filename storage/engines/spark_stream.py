@@ -232,7 +232,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._table.commit_messages(
-            [one.message for one in messages if isinstance(one, FilesWritten)],
+            [message.message for message in messages if isinstance(message, FilesWritten)],
             None,
             CommitId(self._user, batchId),
             self._properties,
@@ -242,7 +242,7 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         # Spark aborts also what may have landed.
-        paths = [path for one in messages if isinstance(one, FilesWritten) for path in one.message.paths]
+        paths = [path for message in messages if isinstance(message, FilesWritten) for path in message.message.paths]
         delete_left_over(self._table.store, paths, "The write has failed")
 
 

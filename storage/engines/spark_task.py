@@ -61,9 +61,9 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
             partitions = json.loads(mode)
         except (ValueError, RecursionError):
             partitions = None
-        if not isinstance(partitions, list) or not all(isinstance(one, dict) for one in partitions):
+        if not isinstance(partitions, list) or not all(isinstance(partition, dict) for partition in partitions):
             raise InvalidRequest(f"Option 'overwrite' = {shown(mode)} must be a JSON list of partitions.")
-        return Overwrite(matching=tuple(table.partition_values(one) for one in partitions))
+        return Overwrite(matching=tuple(table.partition_values(partition) for partition in partitions))
     if mode not in ("", "table", "partitions"):
         raise InvalidRequest(
             f"Option 'overwrite' is table, partitions or a JSON list of partitions, not {shown(mode)}."

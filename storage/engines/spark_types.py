@@ -33,8 +33,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
     try:
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
     except Exception as error:
-        wrong = [one for one in schema if not _is_known(one)]
-        named = ", ".join(f"{one.name!r} ({one.type})" for one in wrong)
+        wrong = [field for field in schema if not _is_known(field)]
+        named = ", ".join(f"{field.name!r} ({field.type})" for field in wrong)
         raise Unsupported(
             f"Spark has no type for {named or error}. Select other columns, or use the engine duckdb, which reads and writes it."
         ) from None
@@ -61,9 +61,12 @@ def _with_nulls(kind: Any) -> Any:
     if isinstance(kind, StructType):
         fields = [
             StructField(
-                one.name, _with_nulls(one.dataType), one.nullable or isinstance(one.dataType, NullType), one.metadata
+                field.name,
+                _with_nulls(field.dataType),
+                field.nullable or isinstance(field.dataType, NullType),
+                field.metadata,
             )
-            for one in kind
+            for field in kind
         ]
         return StructType(fields)
     if isinstance(kind, ArrayType):

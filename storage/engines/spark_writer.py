@@ -104,7 +104,7 @@ def write_frame(
     if mode != APPEND:
         options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
         if partitions is not None:
-            options["overwrite"] = json.dumps([dict(one) for one in partitions])
+            options["overwrite"] = json.dumps([dict(partition) for partition in partitions])
     writer = _distributed(frame, table).write.format(FORMAT).options(**options)
     try:
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)

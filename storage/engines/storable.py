@@ -21,7 +21,9 @@ def is_storable(given: pa.DataType, held: pa.DataType) -> bool:
         return is_storable(given.key_type, held.key_type) and is_storable(given.item_type, held.item_type)
     if _t.is_struct(given) and _t.is_struct(held):
         pairs = zip(given, held, strict=False)
-        return given.num_fields == held.num_fields and all(is_storable(one.type, other.type) for one, other in pairs)
+        return given.num_fields == held.num_fields and all(
+            is_storable(field.type, other.type) for field, other in pairs
+        )
     if _t.is_nested(given) or _t.is_nested(held):
         return False
     if _is_text(held):

@@ -128,10 +128,10 @@ def _first_wrong(found: Any, wanted: Any, field: str) -> str | None:
     if wanted["type"] == "array":
         return _first_wrong(found["items"], wanted["items"], field)
     if wanted["type"] == "record":
-        types = {one["name"]: one["type"] for one in wanted["fields"]}
-        for one in found["fields"]:
-            name = one["name"]
-            wrong = _first_wrong(one["type"], types[name], name) if name in types else None
+        types = {each["name"]: each["type"] for each in wanted["fields"]}
+        for item in found["fields"]:
+            name = item["name"]
+            wrong = _first_wrong(item["type"], types[name], name) if name in types else None
             if wrong is not None:
                 return wrong
     return None
@@ -152,5 +152,5 @@ def _kinds(avro_type: Any) -> set[str]:
 
 def _not_null(avro_type: Any) -> Any:
     """The type beside null of a union of two; other types as they are."""
-    others = [one for one in avro_type if one != "null"] if isinstance(avro_type, list) else [avro_type]
+    others = [each for each in avro_type if each != "null"] if isinstance(avro_type, list) else [avro_type]
     return others[0] if len(others) == 1 else avro_type

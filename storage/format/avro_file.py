@@ -96,12 +96,12 @@ def _plain(value: Any, data_type: DataType) -> Any:
         return None
     if data_type.root in ("MAP", "MULTISET"):
         # Keys that are no text make it a list of records.
-        pairs = value.items() if isinstance(value, Mapping) else ((one["key"], one["value"]) for one in value)
+        pairs = value.items() if isinstance(value, Mapping) else ((each["key"], each["value"]) for each in value)
         if data_type.root == "MULTISET" or data_type.key is None or data_type.element is None:
             return list(pairs)
-        return [(_plain(key, data_type.key), _plain(one, data_type.element)) for key, one in pairs]
+        return [(_plain(key, data_type.key), _plain(each, data_type.element)) for key, each in pairs]
     if data_type.root == "ARRAY" and data_type.element is not None:
-        return [_plain(one, data_type.element) for one in value]
+        return [_plain(each, data_type.element) for each in value]
     if data_type.root == "ROW":
         return {field.name: _plain(value[field.name], field.type) for field in data_type.fields}
     return value
@@ -116,9 +116,11 @@ class AvroWriter(DataFileWriter):
         self._file_io = file_io
         self._path = path
         self._codec = codec(compression, COMPRESSIONS["avro"], "Avro")
-        self._types = [_SYSTEM_DATA_TYPES.get(one.name) or types[one.name.removeprefix(_KEY_PREFIX)] for one in schema]
         self._types = [
-            one if field.nullable else one.not_null() for one, field in zip(self._types, schema, strict=True)
+            _SYSTEM_DATA_TYPES.get(field.name) or types[field.name.removeprefix(_KEY_PREFIX)] for field in schema
+        ]
+        self._types = [
+            each if field.nullable else each.not_null() for each, field in zip(self._types, schema, strict=True)
         ]
         self._names = schema.names
         fields = [
@@ -186,7 +188,9 @@ def _avro_type_not_null(kind: DataType, name: str) -> Any:
     if kind.root == "ARRAY" and kind.element is not None:
         return {"type": "array", "items": _avro_type(kind.element, name)}
     if kind.root == "ROW":
-        return avro.record(name, *((one.name, _avro_type(one.type, f"{name}_{one.name}")) for one in kind.fields))
+        return avro.record(
+            name, *((field.name, _avro_type(field.type, f"{name}_{field.name}")) for field in kind.fields)
+        )
     key, value = _map_types(kind)
     if key.is_text:
         return {"type": "map", "values": _avro_type(value, name)}
@@ -212,9 +216,9 @@ def _stored(value: Any, kind: DataType) -> Any:
         pairs = [(_stored(name, key), _stored(what, one)) for name, what in value]
         return dict(pairs) if key.is_text else [{"key": name, "value": what} for name, what in pairs]
     if kind.root == "ARRAY" and kind.element is not None:
-        return [_stored(one, kind.element) for one in value]
+        return [_stored(each, kind.element) for each in value]
     if kind.root == "ROW":
-        return {one.name: _stored(value[one.name], one.type) for one in kind.fields}
+        return {field.name: _stored(value[field.name], field.type) for field in kind.fields}
     if isinstance(value, dt.datetime):
         moment = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
         return moment // dt.timedelta(

@@ -98,10 +98,10 @@ def decode(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
 def decoder(types: Sequence[DataType]) -> Callable[[bytes], tuple[Any, ...]]:
     """A function that does what `decode` does for rows of these types, faster for many rows."""
     null_bytes = _null_bytes(len(types))
-    formats = [_FIXED_FORMATS.get(one.root) for one in types]
+    formats = [_FIXED_FORMATS.get(data_type.root) for data_type in types]
     if None in formats or not types:
         return _mixed_decoder(types)
-    slots = "".join(f"{one[1:]}{8 - struct.calcsize(one)}x" for one in formats if one)
+    slots = "".join(f"{form[1:]}{8 - struct.calcsize(form)}x" for form in formats if form)
     layout = struct.Struct(f"<{null_bytes}s{slots}")
     size, count = 4 + layout.size, struct.pack(">i", len(types))
     # Byte 0 is the row kind; without nulls all others are zero.

@@ -88,9 +88,9 @@ def serialize(types: Sequence[DataType], stats: Sequence[ColumnStats]) -> Serial
     if not types:
         return EMPTY_STATS
     return SerializedStats(
-        binary_row.encode(types, [one.minimum for one in stats]),
-        binary_row.encode(types, [one.maximum for one in stats]),
-        tuple(one.null_count for one in stats),
+        binary_row.encode(types, [statistics.minimum for statistics in stats]),
+        binary_row.encode(types, [statistics.maximum for statistics in stats]),
+        tuple(statistics.null_count for statistics in stats),
     )
 
 
@@ -105,7 +105,7 @@ def deserialize(
     decode = decode or binary_row.decoder(types)
     minimums, maximums = decode(stats.minimums), decode(stats.maximums)
     counts = stats.null_counts if len(stats.null_counts) == len(types) else (None,) * len(types)
-    return [_read(*one) for one in zip(minimums, maximums, counts, types, strict=True)]
+    return [_read(*each) for each in zip(minimums, maximums, counts, types, strict=True)]
 
 
 def _read(low: Any, high: Any, nulls: int | None, data_type: DataType) -> ColumnStats:

@@ -39,7 +39,7 @@ class OrcWriter(StreamWriter):
 
     def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, compression: str) -> None:
         known = codec(compression, COMPRESSIONS["orc"], "ORC")
-        self._schema = pa.schema([pa.field(one.name, _storable(one.type), one.nullable) for one in schema])
+        self._schema = pa.schema([pa.field(field.name, _storable(field.type), field.nullable) for field in schema])
         super().__init__(file_io.open_output(path), path)
         self._writer = orc.ORCWriter(self._sink, compression=known)
 

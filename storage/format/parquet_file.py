@@ -62,7 +62,9 @@ class ParquetWriter(StreamWriter):
             "write_page_checksum": True,
             # Their extremes would leave NaN out, which is larger than all others to Spark: its readers would skip it.
             "write_statistics": [
-                one.name for one in schema if not pa.types.is_floating(one.type) and not pa.types.is_nested(one.type)
+                field.name
+                for field in schema
+                if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
             ],
         }
         self._writer: Any = None
@@ -155,14 +157,16 @@ class ParquetReader(DataFileReader):
     def has_constant_beside_nulls(self) -> bool:
         metadata = self._file.metadata
         leaves = [metadata.schema.column(index) for index in range(len(metadata.schema.names))]
-        varying = [index for index, one in enumerate(leaves) if one.physical_type in _OF_BYTES]
+        varying = [index for index, leaf in enumerate(leaves) if leaf.physical_type in _OF_BYTES]
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         return any(_is_constant_beside_nulls(group.column(index)) for group in groups for index in varying)
 
     @property
     def group_starts(self) -> list[int]:
         metadata = self._file.metadata
-        return list(accumulate((metadata.row_group(one).num_rows for one in range(metadata.num_row_groups)), initial=0))
+        return list(
+            accumulate((metadata.row_group(each).num_rows for each in range(metadata.num_row_groups)), initial=0)
+        )
 
     def row_groups(self, ranges: Sequence[RowRange]) -> list[int]:
         """Row groups that can hold rows within all of the ranges, judged by Parquet's own statistics."""
@@ -171,9 +175,9 @@ class ParquetReader(DataFileReader):
         if not ranges or len(groups) == 1:
             return groups
         paths = {metadata.schema.column(index).path: index for index in range(len(metadata.schema.names))}
-        known = [(paths[one.column], one) for one in ranges if one.column in paths]
+        known = [(paths[span.column], span) for span in ranges if span.column in paths]
         return [
-            group for group in groups if all(_overlaps(metadata.row_group(group).column(i), one) for i, one in known)
+            group for group in groups if all(_overlaps(metadata.row_group(group).column(i), each) for i, each in known)
         ]
 
     def group_extremes(self, column: str) -> list[tuple[Any, Any] | None] | None:
@@ -183,12 +187,12 @@ class ParquetReader(DataFileReader):
             return None
         index = names.index(column)
         found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-        return [None if one is None or not one.has_min_max else (one.min, one.max) for one in found]
+        return [None if each is None or not each.has_min_max else (each.min, each.max) for each in found]
 
     def extremes(self, column: str) -> tuple[Any, Any] | None:
         """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
         known = [] if (found := self.group_extremes(column)) is None else found
-        sure = [one for one in known if one is not None]
+        sure = [each for each in known if each is not None]
         if not known or len(sure) < len(known):
             return None
         return min(low for low, _ in sure), max(high for _, high in sure)
@@ -220,11 +224,13 @@ class ParquetReader(DataFileReader):
         """Raise Unsupported for timestamps of Java's that nanoseconds in Arrow have no place for: they would come as others."""
         schema = self._file.metadata.schema
         columns = [schema.column(index) for index in range(len(schema.names))]
-        fine = {one.path.split(".")[0] for one in columns if one.physical_type == "INT96"}
-        for name in [one for one in names if one in fine]:
+        fine = {column.path.split(".")[0] for column in columns if column.physical_type == "INT96"}
+        for name in [name for name in names if name in fine]:
             coarse = pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit="us")
-            pairs = zip(*(one.iter_batches(BATCH_ROWS, groups, [name]) for one in (self._file, coarse)), strict=True)
-            if not all(same_moments(one.column(0), other.column(0)) for one, other in pairs):
+            pairs = zip(
+                *(value.iter_batches(BATCH_ROWS, groups, [name]) for value in (self._file, coarse)), strict=True
+            )
+            if not all(same_moments(each.column(0), other.column(0)) for each, other in pairs):
                 raise Unsupported(
                     f"Data file {self._path} has timestamps outside of the years 1678 to 2261 in column {name!r}, which "
                     "nanoseconds have no place for here. Store them as TIMESTAMP(6), or leave the column out."
@@ -233,7 +239,7 @@ class ParquetReader(DataFileReader):
     def _row_bytes(self, columns: Sequence[str]) -> int:
         """About how many bytes a row of some columns takes in memory."""
         fields = [self._file.schema_arrow.field(name).type for name in columns]
-        return sum(one.bit_width // 8 if pa.types.is_primitive(one) else _VARYING_BYTES for one in fields) or 1
+        return sum(field.bit_width // 8 if pa.types.is_primitive(field) else _VARYING_BYTES for field in fields) or 1
 
 
 def _is_wide_decimal(kind: pa.DataType) -> bool:

@@ -14,7 +14,7 @@ _WRAPPED_MICROSECONDS = 2**64 // 1000
 def timestamps_to_name(schema: pa.Schema) -> list[pa.DataType | None] | None:
     """Of each column of values the timestamp type, if it has one that is stored as a number beside others of INT96."""
     kinds = list(leaves(schema))
-    coarse = [one if pa.types.is_timestamp(one) and not is_fine(one) else None for one in kinds]
+    coarse = [kind if pa.types.is_timestamp(kind) and not is_fine(kind) else None for kind in kinds]
     return coarse if any(coarse) and any(map(is_fine, kinds)) else None
 
 
@@ -33,9 +33,9 @@ def same_moments(fine: pa.Array, coarse: pa.Array) -> bool:
 
     Two stretches cannot be told from others in this way: 2262 to 2554, and 1385 to 1677 with fractions of a second.
     """
-    for one, other in zip(leaf_arrays(fine), leaf_arrays(coarse), strict=True):
-        if pa.types.is_timestamp(one.type) and one.type != other.type:
-            nanoseconds = one.drop_null().cast(pa.int64()).to_numpy()
+    for field, other in zip(leaf_arrays(fine), leaf_arrays(coarse), strict=True):
+        if pa.types.is_timestamp(field.type) and field.type != other.type:
+            nanoseconds = field.drop_null().cast(pa.int64()).to_numpy()
             difference = other.drop_null().cast(pa.int64()).to_numpy() - nanoseconds // 1000
             # Java counts back from midnight before 1970, which pyarrow takes for a large number when it makes microseconds.
             if ((difference != 0) & ((nanoseconds >= 0) | (abs(difference - _WRAPPED_MICROSECONDS) > 1))).any():

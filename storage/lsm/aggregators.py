@@ -258,7 +258,7 @@ def _listagg(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
     offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), column.filter(pa.array(kept)))
     if options.distinct:
-        joined = pa.array([_joined_once(one, options.delimiter) for one in lists.to_pylist()], column.type)
+        joined = pa.array([_joined_once(items, options.delimiter) for items in lists.to_pylist()], column.type)
     else:
         joined = pc.binary_join(lists, options.delimiter)
     return pc.if_else(pa.array(counts > 0), joined, pa.scalar(None, joined.type))
@@ -295,12 +295,12 @@ def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
             if values[row] is None or (collected is None and groups.retracts[row]):
                 continue
             collected = [] if collected is None else collected
-            for one in values[row]:
+            for value in values[row]:
                 if groups.retracts[row]:
-                    if one in collected:
-                        collected.remove(one)
-                elif not (options.distinct and one in collected):
-                    collected.append(one)
+                    if value in collected:
+                        collected.remove(value)
+                elif not (options.distinct and value in collected):
+                    collected.append(value)
         found.append(collected)
     return pa.array(found, column.type)
 

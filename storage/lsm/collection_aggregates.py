@@ -131,7 +131,7 @@ def _inner(fields: Sequence[DataField], name: str, option: str) -> DataField:
         if field.name == name:
             return field
     raise InvalidRequest(
-        f"Option {option!r} names {name!r}, which is no field. Fields: {', '.join(one.name for one in fields)}."
+        f"Option {option!r} names {name!r}, which is no field. Fields: {', '.join(field.name for field in fields)}."
     )
 
 
@@ -170,11 +170,11 @@ class _NestedTables:
         self._elements = column.values
         self._valid = np.asarray(self._elements.is_valid())
         keys = [_inner(self._fields, name, "nested-key") for name in options.nested_key]
-        columns = [_field_of(self._elements, one) for one in keys]
-        self._hashes = hash_rows(columns, [one.type for one in keys]) if keys else np.empty(0, np.int32)
+        columns = [_field_of(self._elements, key) for key in keys]
+        self._hashes = hash_rows(columns, [key.type for key in keys]) if keys else np.empty(0, np.int32)
         # Without a key a row is told by all of its fields.
-        self._codes = _codes(columns or [_field_of(self._elements, one) for one in self._fields])
-        self._has = [np.asarray(_field_of(self._elements, one).is_valid()) for one in self._fields]
+        self._codes = _codes(columns or [_field_of(self._elements, field) for field in self._fields])
+        self._has = [np.asarray(_field_of(self._elements, field).is_valid()) for field in self._fields]
 
     def fold(self, name: str) -> _Fold[list[_Row]]:
         if name == "nested_partial_update":
@@ -190,31 +190,31 @@ class _NestedTables:
         if len(held) >= self._options.count_limit:
             return held
         room = self._options.count_limit - len(held)
-        rows = [one for one in held if one] + [one for one in given if one][:room]
-        return self._in_hash_order({self._key(one): one for one in rows}) if self._options.nested_key else [*rows]
+        rows = [each for each in held if each] + [each for each in given if each][:room]
+        return self._in_hash_order({self._key(row): row for row in rows}) if self._options.nested_key else [*rows]
 
     def _taken_back(self, held: list[_Row], given: list[_Row]) -> list[_Row]:
-        rows = [one for one in held if one]
-        gone = {self._key(one) for one in given if one}
+        rows = [each for each in held if each]
+        gone = {self._key(each) for each in given if each}
         if not self._options.nested_key:
-            return [one for one in rows if self._key(one) not in gone]
-        return self._in_hash_order({self._key(one): one for one in rows}, gone)
+            return [row for row in rows if self._key(row) not in gone]
+        return self._in_hash_order({self._key(row): row for row in rows}, gone)
 
     def _updated_in_part(self, held: list[_Row], given: list[_Row]) -> list[_Row]:
         rows: dict[Hashable, _Fields] = {}
         capacity = _LEAST_CAPACITY
-        for one in (*held, *given):
-            if one is None:
+        for each in (*held, *given):
+            if each is None:
                 continue
             # `computeIfAbsent` looks before it adds whether there is room, and puts what is new in front.
             capacity *= 2 if len(rows) > _LOAD * capacity else 1
             fresh = tuple(
-                place if place >= 0 and has[place] else -1 for place, has in zip(one[1:], self._has, strict=True)
+                place if place >= 0 and has[place] else -1 for place, has in zip(each[1:], self._has, strict=True)
             )
-            before = rows.get(self._key(one))
+            before = rows.get(self._key(each))
             if before is not None:
                 fresh = tuple(new if new >= 0 else old for new, old in zip(fresh, before[1:], strict=True))
-            rows[self._key(one)] = (one[0] if before is None else before[0], *fresh)
+            rows[self._key(each)] = (each[0] if before is None else before[0], *fresh)
         return self._in_slots(list(rows.values())[::-1], capacity)
 
     def _key(self, row: _Fields) -> Hashable:
@@ -258,7 +258,7 @@ def _codes(columns: Sequence[pa.Array]) -> np.ndarray:
     for column in columns:
         known: dict[str, int] = {}
         if pa.types.is_nested(column.type):
-            own = np.array([known.setdefault(repr(one), len(known)) for one in column.to_pylist()], np.int64)
+            own = np.array([known.setdefault(repr(each), len(known)) for each in column.to_pylist()], np.int64)
         else:
             own = ranks(column)
         _, codes = np.unique(np.stack([codes, own]), axis=1, return_inverse=True)
@@ -315,10 +315,10 @@ class _Maps:
         return merged
 
     def to_arrow(self, maps: list[_Entries | None]) -> pa.Array:
-        entries = [place for one in maps if one is not None for place in one.values()]
-        offsets = np.append(0, np.cumsum([len(one or ()) for one in maps]))
+        entries = [place for mapping in maps if mapping is not None for place in mapping.values()]
+        offsets = np.append(0, np.cumsum([len(mapping or ()) for mapping in maps]))
         places = pa.array(entries, pa.int64())
-        nulls = pa.array([one is None for one in maps])
+        nulls = pa.array([mapping is None for mapping in maps])
         return pa.MapArray.from_arrays(
             pa.array(offsets, pa.int32()),
             self._keys.take(places),

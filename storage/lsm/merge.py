@@ -170,7 +170,7 @@ def _merge_slices(
         return [_only(_alone(slices[0][0], engine), columns)]
     base_index = max(range(len(slices)), key=lambda index: slices[index][0].num_rows)
     base, base_rank = slices[base_index]
-    others = [one for index, one in enumerate(slices) if index != base_index]
+    others = [each for index, each in enumerate(slices) if index != base_index]
     small = pa.Table.from_batches([rows for rows, _ in others]).combine_chunks().to_batches()[0]
     small_ranks = np.concatenate([np.full(rows.num_rows, rank, np.int64) for rows, rank in others])
     untouched, made = (_keep_last if engine.last_row_wins else _merge_by_engine)(

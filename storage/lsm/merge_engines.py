@@ -132,9 +132,9 @@ class Aggregation(MergeEngine):
         ordered = rows
         if self._remove_on_delete:
             rows, groups, merged = _since_last_delete(rows, groups, merged, takes_back=True)
-        for name, one in self.aggregates.items():
+        for name, each in self.aggregates.items():
             if name in rows.schema.names:
-                merged[name] = aggregate(one.function, rows.column(name), groups, one.options, name)
+                merged[name] = aggregate(each.function, rows.column(name), groups, each.options, name)
         for name in self.order_by:
             if name in rows.schema.names:
                 # A delete keeps its place in the order, for rows that it meets later.
@@ -209,7 +209,7 @@ class PartialUpdate(MergeEngine):
             # A row without an order takes no part in a group.
             if all(retractions.column(name).null_count == retractions.num_rows for name in group.order_by):
                 continue
-            refused = _first_refusal({name: one for name, one in self.aggregates.items() if name in group.columns})
+            refused = _first_refusal({name: value for name, value in self.aggregates.items() if name in group.columns})
             if refused is not None:
                 return refused
         return None
@@ -260,9 +260,9 @@ class PartialUpdate(MergeEngine):
 
 def _first_refusal(aggregates: Mapping[str, ColumnAggregate]) -> str | None:
     """What there is to say of the first column that cannot take values back, nor ignores those that are."""
-    for name, one in aggregates.items():
-        if not one.options.ignore_retract and not takes_back(one.function):
-            return not_taken_back(one.function, name, one.options)
+    for name, each in aggregates.items():
+        if not each.options.ignore_retract and not takes_back(each.function):
+            return not_taken_back(each.function, name, each.options)
     return None
 
 

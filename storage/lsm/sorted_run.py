@@ -81,12 +81,12 @@ def split_into_sections(files: Sequence[DataFile], key_range: Callable[[DataFile
     sections: list[Section] = []
     current: list[tuple[Key, Key, int, DataFile]] = []
     largest: Key | None = None
-    for one in ranged:
-        if largest is not None and one[0] > largest:
+    for each in ranged:
+        if largest is not None and each[0] > largest:
             sections.append(_pack(current))
             current, largest = [], None
-        current.append(one)
-        largest = one[1] if largest is None else max(largest, one[1])
+        current.append(each)
+        largest = each[1] if largest is None else max(largest, each[1])
     if current:
         sections.append(_pack(current))
     return sections

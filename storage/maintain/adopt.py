@@ -55,7 +55,8 @@ def adopt(
                 later.append(snapshot)
         if later:
             told = ", ".join(
-                f"{one.id} ({one.operation or one.commit_kind} by {one.commit_user})" for one in later[::-1]
+                f"{snapshot.id} ({snapshot.operation or snapshot.commit_kind} by {snapshot.commit_user})"
+                for snapshot in later[::-1]
             )
             raise CommitConflict(
                 f"Main of {main.identifier.full_name} has moved beyond snapshot {until}, up to which branch "
@@ -79,7 +80,7 @@ def adopt(
             theirs, ours = live_entries(branch, taken), live_entries(main, judged)
             common = judge(main, branch).common
             touched = _touched(main, branch, common, [*theirs, *ours])
-            later = [one for one in standing(branch.snapshots.all()) if one.id > (common or 0)]
+            later = [snapshot for snapshot in standing(branch.snapshots.all()) if snapshot.id > (common or 0)]
             # Whoever repeats on main what has landed on the branch finds it.
             ids = ids_of_branch(branch, later)
         except NotFound:
@@ -133,8 +134,8 @@ def _touched(main: TableStore, branch: TableStore, common: int | None, live: Seq
     """The buckets in which either side has changed rows since they parted; all of them if that cannot be told."""
     places: set[Place] = set()
     for store in (main, branch):
-        snapshots = [one for one in store.snapshots.all() if one.id > (common or 0)]
-        if common is None or (snapshots and min(one.id for one in snapshots) > common + 1):
+        snapshots = [snapshot for snapshot in store.snapshots.all() if snapshot.id > (common or 0)]
+        if common is None or (snapshots and min(snapshot.id for snapshot in snapshots) > common + 1):
             return {entry.place for entry in live}
         for snapshot in snapshots:
             if snapshot.changes_rows:

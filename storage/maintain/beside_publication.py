@@ -57,7 +57,7 @@ def refuse_open(
         if both and counts:
             raise refusal(publication, journal.outcome(publication), both)
     for store in stores if entries.damaged else ():
-        refuse_damaged(store, [one for one in entries.damaged if int(one.name) != before])
+        refuse_damaged(store, [entry for entry in entries.damaged if int(entry.name) != before])
 
 
 def journal_of(store: TableStore) -> Journal:
@@ -108,7 +108,7 @@ def bears_marks(store: TableStore, entry: DamagedEntry) -> bool:
     main that it has closed.
     """
     branches = _branches(store)
-    is_tagged = any(store.file_io.exists(one.paths.tag(entry.tag)) for one in branches)
+    is_tagged = any(store.file_io.exists(branch.paths.tag(entry.tag)) for branch in branches)
     main, number = branches[0], int(entry.name)
     return is_tagged or closed_by(main.snapshots.latest()) == number or commit_of_number(main, number) is not None
 
@@ -117,15 +117,26 @@ def is_tagged(file_io: FileIO, root: str, tag: str) -> bool:
     """Whether a branch of a table that may be damaged has a tag, by its files alone."""
     main = TablePaths(root)
     directories = file_io.list_directories(main.branch_directory)
-    branches = [TablePaths(root, one.removeprefix("branch-")) for one in directories if one.startswith("branch-")]
-    return any(file_io.exists(one.tag(tag)) for one in (main, *branches))
+    branches = [
+        TablePaths(root, directory.removeprefix("branch-"))
+        for directory in directories
+        if directory.startswith("branch-")
+    ]
+    return any(file_io.exists(value.tag(tag)) for value in (main, *branches))
 
 
 def commit_of_number(main: TableStore, number: int) -> Snapshot | None:
     """The commit of a publication on a main, of whatever branch; None if there is none."""
     users = (PUBLICATION_USER, RECOVERY_USER)
     history = main.snapshots.backwards()
-    return next((one for one in history if one.commit_identifier == number and one.commit_user.startswith(users)), None)
+    return next(
+        (
+            snapshot
+            for snapshot in history
+            if snapshot.commit_identifier == number and snapshot.commit_user.startswith(users)
+        ),
+        None,
+    )
 
 
 def highest_number(store: TableStore, branch: str) -> int:
@@ -137,7 +148,7 @@ def highest_number(store: TableStore, branch: str) -> int:
     """
     branches = _branches(store)
     main = branches[0]
-    texts = [name for one in branches for name in one.tags.names() if name.startswith(PUBLICATION_PREFIX)]
+    texts = [name for branch in branches for name in branch.tags.names() if name.startswith(PUBLICATION_PREFIX)]
     ids: list[Committed] = []
     for number in main.snapshots.listed_ids():
         # What is damaged is refused by whoever looks for a commit there.

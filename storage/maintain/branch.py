@@ -323,13 +323,13 @@ def _delete(closers: Iterable[_Closer], name: str, refuse: Callable[[], None]) -
             closed += found or []
         if waiting:
             # All that may refuse is asked before one is closed that cannot be read.
-            for one in closed:
-                _refuse_becoming_main(one.branch, name)
+            for closing in closed:
+                _refuse_becoming_main(closing.branch, name)
             refuse()
         for close_one in waiting:
             closed += close_one(over_lost=True) or []
-        for one in closed:
-            _refuse_becoming_main(one.branch, name)
+        for closing in closed:
+            _refuse_becoming_main(closing.branch, name)
         refuse()
         while closed:
             if not decide(closed[0].branch, closed[0].closing, "done"):
@@ -341,11 +341,15 @@ def _delete(closers: Iterable[_Closer], name: str, refuse: Callable[[], None]) -
         raise
     except StorageError as error:
         # What others have closed is theirs: they may have let a part of it go.
-        for one in closed:
+        for closing in closed:
             with suppress(CorruptData, NotFound):
                 # One that is damaged keeps no other closed.
-                if one.is_own and one.branch.is_same_table() and decide(one.branch, one.closing, "opened"):
-                    open_again(one.branch, one.closing)
+                if (
+                    closing.is_own
+                    and closing.branch.is_same_table()
+                    and decide(closing.branch, closing.closing, "opened")
+                ):
+                    open_again(closing.branch, closing.closing)
         if not ended:
             raise
         failed.append(error)

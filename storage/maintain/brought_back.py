@@ -39,7 +39,7 @@ def tags_in_vain(store: TableStore, earliest: Snapshot | None, reader: Reference
 
 def _may_be_needed(store: TableStore, tag: Tag, until: int, earliest: Snapshot, reader: ReferenceReader) -> bool:
     """Whether Java's deletion of another tag may take files that the earliest snapshot has, if this tag goes."""
-    others = {one.snapshot.id for one in store.tags.readable() if not one.name.startswith(RESERVED_TAGS)}
+    others = {each.snapshot.id for each in store.tags.readable() if not each.name.startswith(RESERVED_TAGS)}
     if len([number for number in others if number <= until]) < 2:
         return False
     return not reader.data_files_of(store, tag.snapshot).isdisjoint(reader.data_files_of(store, earliest))

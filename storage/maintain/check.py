@@ -191,7 +191,10 @@ class _BranchCheck:
     def _snapshots(self) -> None:
         store = self._store
         ids = store.snapshots.ids()
-        read = {one: self._report.attempt(f"snapshot {one}", lambda: store.snapshots.get(one)) for one in ids}  # noqa: B023
+        read = {
+            number: self._report.attempt(f"snapshot {number}", lambda: store.snapshots.get(number))  # noqa: B023
+            for number in ids
+        }
         # Below the earliest lies what writers who died had created at numbers that had expired: cleaning takes it away.
         earliest = store.file_io.read_number(f"{store.paths.snapshot_directory}/EARLIEST") or 0
         for before, after in pairwise(store.snapshots.listed_ids()):
@@ -245,11 +248,11 @@ class _BranchCheck:
         base = self._list(where, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self._list(where, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         self._changelog(where, snapshot)
-        read = {one.name: self._manifest(where, one) for one in (*(base or ()), *(delta or ()))}
+        read = {each.name: self._manifest(where, each) for each in (*(base or ()), *(delta or ()))}
         self._in_time(where, snapshot, previous)
         if base is None or delta is None or None in read.values():
             # What is live cannot be told; the files that can be found are looked at.
-            entries = [entry for one in read.values() for entry in one or () if entry.kind == 0]
+            entries = [entry for each in read.values() for entry in each or () if entry.kind == 0]
         else:
             entries = live_files((*base, *delta), lambda name: read[name] or ())
             count = sum(entry.file.row_count for entry in entries)
@@ -288,8 +291,8 @@ class _BranchCheck:
     def _changelog(self, where: str, snapshot: Snapshot) -> None:
         name = snapshot.changelog_manifest_list
         listed = self._list(where, name, snapshot.changelog_manifest_list_size) if name is not None else None
-        for one in listed or ():
-            entries = self._manifest(where, one)
+        for each in listed or ():
+            entries = self._manifest(where, each)
             self._each(entries or (), lambda entry: self._data_file(where, entry, is_changelog=True))
 
     def _first(self, path: str) -> bool:
@@ -328,7 +331,7 @@ class _BranchCheck:
         """Whether a file is there and has the size that is known of it; reported if not."""
         directory, _, name = path.rpartition("/")
         if directory not in self._sizes:
-            self._sizes[directory] = {one.name: one.size_bytes for one in self._store.file_io.list_files(directory)}
+            self._sizes[directory] = {file.name: file.size_bytes for file in self._store.file_io.list_files(directory)}
         found = self._sizes[directory].get(name)
         if found is None:
             self._broken(where, f"file {path} is missing")
@@ -396,7 +399,7 @@ class _BranchCheck:
 
         for (_, bucket, level), group in groupby(sorted(entries, key=place), place):
             if level and store.key_types:
-                ranges = sorted((*store.key_range(one.file), one.file.name) for one in group)
+                ranges = sorted((*store.key_range(entry.file), entry.file.name) for entry in group)
                 for (_, high, name), (low, _, other) in pairwise(ranges):
                     if low <= high:
                         self._broken(where, f"{name} and {other} overlap on level {level} of bucket {bucket}")

@@ -24,7 +24,7 @@ def broken_rows(store: TableStore, entry: ManifestEntry, *, is_changelog: bool) 
     request = ReadRequest(store, tuple(store.schema.trimmed_primary_keys), None)
     table = pa.Table.from_batches(read_file(request, entry.partition, directory, file)).combine_chunks()
     rows = table.num_rows
-    columns = [ranks(table.column(f"{KEY_PREFIX}{one.name}")) for one in keys]
+    columns = [ranks(table.column(f"{KEY_PREFIX}{key.name}")) for key in keys]
     order = np.lexsort(tuple(reversed(columns)))
     # Files of the bucket for rows that wait for one are written as they come.
     is_sorted = entry.bucket != POSTPONED_BUCKET
@@ -37,8 +37,8 @@ def broken_rows(store: TableStore, entry: ManifestEntry, *, is_changelog: bool) 
         yield f"data file {file.name} holds a key more than once"
     # Of rows as they come, Java records the first and the last key.
     for row, recorded, what in ((0, file.min_key, "first"), (rows - 1, file.max_key, "last")):
-        values = [from_arrow(table.column(f"{KEY_PREFIX}{one.name}").slice(row, 1), one.type)[0] for one in keys]
-        if encode([one.type for one in keys], values) != recorded:
+        values = [from_arrow(table.column(f"{KEY_PREFIX}{key.name}").slice(row, 1), key.type)[0] for key in keys]
+        if encode([key.type for key in keys], values) != recorded:
             yield f"the {what} key of data file {file.name} is not the one in its manifest"
     sequence = table.column(SEQUENCE_NUMBER).to_numpy()
     if (int(sequence.min()), int(sequence.max())) != (file.min_sequence_number, file.max_sequence_number):

@@ -218,11 +218,12 @@ def _plan_keyed(
     """`lessened`: names of files some rows of which are gone, by deletion vectors, or too old."""
     # Newest first: files of level 0 one by one, then a run for each level.
     ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
-    runs = [[one] for one in ordered if one.file.level == 0]
+    runs = [[entry] for entry in ordered if entry.file.level == 0]
     runs += [
-        list(group) for _, group in groupby((one for one in ordered if one.file.level > 0), lambda one: one.file.level)
+        list(group)
+        for _, group in groupby((entry for entry in ordered if entry.file.level > 0), lambda one: one.file.level)
     ]
-    sizes = [LevelRun(run[0].file.level, sum(one.file.size_bytes for one in run)) for run in runs]
+    sizes = [LevelRun(run[0].file.level, sum(file.file.size_bytes for file in run)) for run in runs]
     universal = universal_options(options)
     # Other readers take the files of a first-row table as they are, so that no key may be in two of them.
     everything = full or bool(outdated) or options.merge_engine == "first-row"
@@ -239,8 +240,8 @@ def _plan_keyed(
             # Files of the highest level alone: those with deleted rows are written anew.
             yield BucketCompaction(marked, options.top_level, drops_deletes=True)
         return
-    picked = tuple(one for run in runs[: pick.run_count] for one in run)
-    left = tuple(one for run in runs[pick.run_count :] for one in run)
+    picked = tuple(file for run in runs[: pick.run_count] for file in run)
+    left = tuple(file for run in runs[pick.run_count :] for file in run)
     told_level = options.told_level
     if told_level is not None and pick.output_level < told_level:
         told_level = None
@@ -270,16 +271,16 @@ def _plan_plain(
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
-    for one in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
-        is_small = one is not None and one.file.size_bytes < _LARGE_SHARE * target
+    for entry in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
+        is_small = entry is not None and entry.file.size_bytes < _LARGE_SHARE * target
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
             if len(group) >= least or any(member.file.name in anew for member in group):
                 yield BucketCompaction(tuple(group), 0, False)
             group = []
-        if is_small and one is not None:
-            group.append(one)
-        elif one is not None and one.file.name in anew:
-            yield BucketCompaction((one,), 0, False)
+        if is_small and entry is not None:
+            group.append(entry)
+        elif entry is not None and entry.file.name in anew:
+            yield BucketCompaction((entry,), 0, False)
 
 
 def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
@@ -345,7 +346,7 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
     entries = {(entry.file.name, entry.file.level): entry for entry in plan.entries}
     looked_up = [entry.file for entry in plan.looked_up] if merge_engine_of(store.schema).looks_up else []
     sections = split_into_sections([*(entry.file for entry in plan.entries), *looked_up], store.key_range)
-    sections = [one for one in sections if any((file.name, file.level) in entries for file in one.files)]
+    sections = [section for section in sections if any((file.name, file.level) in entries for file in section.files)]
     deleted: list[ManifestEntry] = []
     added: list[ManifestEntry] = []
     # Of a pick of the highest level alone, for the deleted rows in it, nothing may stay.
@@ -362,9 +363,9 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
         old = [entries[file.name, file.level] for file in files if (file.name, file.level) in entries]
         if may_stay:
             # The same file on another level is the same file.
-            moved = [one for one in old if one.file.level != plan.output_level]
+            moved = [snapshot for snapshot in old if snapshot.file.level != plan.output_level]
             deleted += moved
-            added += [replace(one, kind=ADD, file=replace(one.file, level=plan.output_level)) for one in moved]
+            added += [replace(file, kind=ADD, file=replace(file.file, level=plan.output_level)) for file in moved]
             continue
         deleted += old
         for rows in _buffered(_merged(store, bucket, together, plan), store.options.write_buffer_size_bytes):

@@ -85,6 +85,6 @@ def delete_damaged_branch(store: TableStore, name: str, refuse: Callable[[], Non
 
 def _refuse_published(journal: Journal, name: str) -> None:
     # One whose entry is damaged as well is undone on the other tables: that needs none that are gone.
-    numbers = [int(one.name) for one in journal.all_open() if name in one.before]
+    numbers = [int(entry.name) for entry in journal.all_open() if name in entry.before]
     if numbers:
         raise CommitConflict(f"Publication {numbers[0]} of {name} is open: end it by `snapline branch recover` first.")

@@ -162,15 +162,15 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     unread = _unread_from(store)
     published = _published_from(store) if expired else None
     if published is not None:
-        expired = [one for one in expired if one.id < published]
+        expired = [snapshot for snapshot in expired if snapshot.id < published]
     if unread is not None:
-        expired = [one for one in expired if one.id < unread]
+        expired = [snapshot for snapshot in expired if snapshot.id < unread]
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
     reader = ReferenceReader()
     if ids and not dry_run:
         refuse_lost(store, history[-1], reader)
-    with_files = [one for one in standing(history) if one.id in ids]
+    with_files = [snapshot for snapshot in standing(history) if snapshot.id in ids]
     changelogs = _changelog_retention(store.options)
     if changelogs is not None and not dry_run:
         for snapshot in with_files:
@@ -188,11 +188,13 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         lost = error
     if dry_run and lost is not None:
         return _removal(ids, {}, ())
-    in_vain = list(tags_in_vain(store, next((one for one in history if one.id not in ids), None), reader))
+    in_vain = list(
+        tags_in_vain(store, next((snapshot for snapshot in history if snapshot.id not in ids), None), reader)
+    )
     for tag in in_vain:
         candidates = {**dict.fromkeys(files_of(store, tag.snapshot), tag.snapshot.id), **candidates}
     if dry_run:
-        gone = {Holder(store.identifier.branch, "snapshot", str(one)) for one in ids}
+        gone = {Holder(store.identifier.branch, "snapshot", str(number)) for number in ids}
         gone |= {Holder(store.identifier.branch, "tag", tag.name) for tag in in_vain}
         kept = set(needed_files(store, gone, candidates, reader))
         if changelogs is not None:
@@ -211,7 +213,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     if changelogs is not None:
         old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
         kept_ids = set(store.changelogs.ids())
-        old = [one for one in old if one.id in kept_ids and (unread is None or one.id < unread)]
+        old = [snapshot for snapshot in old if snapshot.id in kept_ids and (unread is None or snapshot.id < unread)]
         # Of a changelog that was kept nothing else is there any more.
         try:
             told = {path: snapshot.id for snapshot in old for path in reader.changelog_files_of(store, snapshot)}
@@ -242,13 +244,15 @@ def _published_from(store: TableStore) -> int | None:
     name, branch = store.identifier.full_name, store.identifier.branch
     entries = Journal.of_table(store.file_io, store.paths.root).entries()
     parted = [
-        one.first_judged(name) for one in entries.open if name in one.before and branch in (MAIN_BRANCH, one.branch)
+        entry.first_judged(name)
+        for entry in entries.open
+        if name in entry.before and branch in (MAIN_BRANCH, entry.branch)
     ]
     if branch != MAIN_BRANCH:
         return min(parted, default=None)
-    begun = [*parted, *(one.before[name] or 1 for one in entries.open if name in one.before)]
+    begun = [*parted, *(entry.before[name] or 1 for entry in entries.open if name in entry.before)]
     # The tag names what the commit was put on, at the earliest.
-    marked = [tag.snapshot.id for one in entries.damaged if (tag := store.tags.find(one.tag)) is not None]
+    marked = [tag.snapshot.id for entry in entries.damaged if (tag := store.tags.find(entry.tag)) is not None]
     return min([*begun, *marked], default=None)
 
 

@@ -90,9 +90,9 @@ def _told(store: TableStore, values: Mapping[str, Any]) -> dt.datetime | None:
     text = "".join(texts)
     given = store.options.partition_timestamp_formatter
     formats = _FORMATS if given is None else (python_format(given),)
-    for one in formats:
+    for form in formats:
         try:
-            return dt.datetime.strptime(text, one)
+            return dt.datetime.strptime(text, form)
         except ValueError:
             continue
     return None

@@ -79,8 +79,8 @@ class Report:
 def once(found: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:
     """In order, what is the same of several snapshots, such as a file that they share, in one line with the others."""
     places: dict[str, list[str]] = {}
-    for one in sorted(found):
-        places.setdefault(one.what, []).append(one.where)
+    for each in sorted(found):
+        places.setdefault(each.what, []).append(each.where)
     return [BrokenInvariant(first, f"{what}{_others(others)}") for what, (first, *others) in places.items()]
 
 

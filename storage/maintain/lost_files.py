@@ -30,7 +30,7 @@ def lost_file(
         snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
     }
     try:
-        sizes.update((one.name, one.size_bytes) for one in store.manifests_of(snapshot))
+        sizes.update((manifest.name, manifest.size_bytes) for manifest in store.manifests_of(snapshot))
         reader.read_manifests(store, snapshot)
         _, added = reader.difference(store, snapshot)
     except (CorruptData, NotFound) as error:
@@ -38,7 +38,7 @@ def lost_file(
     wanted: dict[str, dict[str, int | None]] = {}
     for path, size in [
         *((store.paths.manifest(name), size) for name, size in sizes.items()),
-        *((one, None) for one in added),
+        *((each, None) for each in added),
     ]:
         directory, _, name = path.rpartition("/")
         if directory.startswith(f"{store.paths.root}/"):
@@ -114,8 +114,8 @@ def refuse_lost_target(store: TableStore, target: Snapshot) -> None:
 
 def _way_back(store: TableStore) -> str:
     """What to roll back to: the newest snapshot that can be read, and a tag."""
-    readable = next((one for one in store.snapshots.backwards() if lost_file(store, one) is None), None)
-    tags = [one.name for one in store.tags.readable() if lost_file(store, one.snapshot) is None]
+    readable = next((snapshot for snapshot in store.snapshots.backwards() if lost_file(store, snapshot) is None), None)
+    tags = [each.name for each in store.tags.readable() if lost_file(store, each.snapshot) is None]
     ways = [f"snapshot {readable.id}"] if readable else []
     ways += [f"tag {tags[0]!r}"] if tags else []
     if not ways:

@@ -37,7 +37,7 @@ def _snapshots_of_lost(file_io: FileIO, root: str) -> str | None:
     if not file_io.moves_at_once:
         return None
     main = TablePaths(root)
-    held = next((one for one in _branches(file_io, root) if _has_snapshots(file_io, one)), None)
+    held = next((branch for branch in _branches(file_io, root) if _has_snapshots(file_io, branch)), None)
     # Looked for last: a table that has come meanwhile has one.
     if held is None or _has_schema(file_io, main) or file_io.exists(main.main_branch_file):
         return None
@@ -46,7 +46,7 @@ def _snapshots_of_lost(file_io: FileIO, root: str) -> str | None:
 
 def lost_branches(file_io: FileIO, root: str) -> list[CorruptData]:
     """For each branch with snapshots and without its first schema, what to do."""
-    names = [one.branch for one in _branches(file_io, root)[1:]]
+    names = [branch.branch for branch in _branches(file_io, root)[1:]]
     return [
         CorruptData(
             f"File {TablePaths(root, name).schema(0)} is lost: branch {name!r} has snapshots. Restore it, or delete the branch "
@@ -74,16 +74,18 @@ def has_lost_schema(file_io: FileIO, root: str, name: str) -> bool:
 
 def _branches(file_io: FileIO, root: str) -> list[TablePaths]:
     names = file_io.list_directories(TablePaths(root).branch_directory)
-    return [TablePaths(root), *(TablePaths(root, one[len(_BRANCH) :]) for one in names if one.startswith(_BRANCH))]
+    return [TablePaths(root), *(TablePaths(root, name[len(_BRANCH) :]) for name in names if name.startswith(_BRANCH))]
 
 
 def _has_schema(file_io: FileIO, paths: TablePaths) -> bool:
-    return any(_SCHEMA.fullmatch(one.name) for one in file_io.list_files(paths.schema_directory, or_in_place=True))
+    return any(_SCHEMA.fullmatch(file.name) for file in file_io.list_files(paths.schema_directory, or_in_place=True))
 
 
 def _has_snapshots(file_io: FileIO, paths: TablePaths) -> bool:
     """Whether there are snapshots that somebody may want: not those of what was main and is being dropped, or was."""
-    matches = [_SNAPSHOT.fullmatch(one.name) for one in file_io.list_files(paths.snapshot_directory, or_in_place=True)]
+    matches = [
+        _SNAPSHOT.fullmatch(file.name) for file in file_io.list_files(paths.snapshot_directory, or_in_place=True)
+    ]
     numbers = [int(match[1]) for match in matches if match]
     if not numbers:
         return False

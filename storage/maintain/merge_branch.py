@@ -250,13 +250,13 @@ def put_on_top(
         own_properties=taken_over_properties(
             other, taken, verdict.taken if snapshots is None else verdict.judged, whole=verdict.kind == "clean"
         ),
-        watermark=max((one.watermark for one in taken if one.watermark is not None), default=None),
+        watermark=max((snapshot.watermark for snapshot in taken if snapshot.watermark is not None), default=None),
         guard=refuse,
         adds_again=True,
         back_to=verdict.common or 0,
         held=held,
         # What has left no trace in the files is not to land again when it is repeated.
-        even_empty=any(one.commit_identifier != BATCH_COMMIT_IDENTIFIER for one in taken),
+        even_empty=any(snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER for snapshot in taken),
         vectors=vectors,
     )
 
@@ -301,7 +301,7 @@ def _changelog(other: TableStore, taken: Sequence[Snapshot], kind: str) -> list[
     """The changelog of several commits; none for those that are seen by comparing."""
     if kind == OVERWRITE and len(taken) > 1:
         return []
-    lists = [one.changelog_manifest_list for one in taken if one.changelog_manifest_list is not None]
+    lists = [snapshot.changelog_manifest_list for snapshot in taken if snapshot.changelog_manifest_list is not None]
     manifests = other.manifests
     return [entry for name in lists for listed in manifests.read_list(name) for entry in manifests.read(listed.name)]
 

@@ -236,7 +236,7 @@ def _named(move: _Move) -> dict[str, bytes]:
     if move.main.paths.branch != MAIN_BRANCH:
         # What points at the branch that main is follows once the table is there.
         directory = TablePaths(root).schema_directory
-        own += [f"{directory}/{one.name}" for one in file_io.list_files(directory)]
+        own += [f"{directory}/{file.name}" for file in file_io.list_files(directory)]
     named = [path for path in all_files(file_io, root) if is_named_again(path, root) and path not in own]
     contents = ((path, file_io.read_bytes_or_none(path)) for path in named)
     return {path: content for path, content in contents if content is not None}

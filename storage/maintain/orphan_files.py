@@ -65,7 +65,9 @@ def remove_orphan_files(
 def _said(store: TableStore, until_ms: int, long_ago_ms: int) -> Iterator[None]:
     """Say that a cleaning is under way: who is late looks here once his snapshot is there, so that one of both sees the other."""
     newest = {
-        one.paths.branch: (last.id, last.identity) for one in all_branches(store) if (last := one.snapshots.latest())
+        branch.paths.branch: (last.id, last.identity)
+        for branch in all_branches(store)
+        if (last := branch.snapshots.latest())
     }
     name = f"cleaning-{store.clock.unique_name()}"
     try:
@@ -117,7 +119,9 @@ def _decisions(store: TableStore, until_ms: int) -> list[OrphanFile]:
         for file in store.file_io.list_files(directory)
         if (match := DECISION_FILE.fullmatch(file.name))
     ]
-    newest = {latest.identity for one in all_branches(store) if (latest := one.snapshots.latest())} if found else set()
+    newest = (
+        {latest.identity for branch in all_branches(store) if (latest := branch.snapshots.latest())} if found else set()
+    )
     return [
         OrphanFile(f"{directory}/{file.name}", file.size_bytes)
         for file, closing in found
@@ -152,8 +156,8 @@ def _files_by_now(store: TableStore) -> tuple[int | None, list[tuple[str, int, i
     finally:
         with suppress(OSError, StorageError):
             store.file_io.delete(path)
-    now_ms = next((time_ms for one, _, time_ms in listed if one == path), None)
-    return now_ms, [one for one in listed if one[0] != path]
+    now_ms = next((time_ms for each, _, time_ms in listed if each == path), None)
+    return now_ms, [each for each in listed if each[0] != path]
 
 
 def _end_holds(branch: TableStore, until_ms: int) -> None:

@@ -22,7 +22,9 @@ def outdated_columns(store: TableStore, entry: ManifestEntry) -> list[str]:
     by their path. One look at the end of the file, and none if the table has no such columns. Raises CorruptData, NotFound.
     """
     file = entry.file
-    if file.format != "parquet" or not any(_has_forms(one.type) for one in store.schemas.get(file.schema_id).fields):
+    if file.format != "parquet" or not any(
+        _has_forms(field.type) for field in store.schemas.get(file.schema_id).fields
+    ):
         return []
     with open_data_file(store, store.bucket_directory(entry.place), file) as reader:
         return reader.outdated_columns

@@ -276,7 +276,9 @@ class ReferenceReader:
 
     def read_manifests(self, store: TableStore, snapshot: Snapshot) -> None:
         """Read all by which the rows of a snapshot are found. Raises NotFound, CorruptData if that cannot be."""
-        merge_entries(entry for one in store.manifests_of(snapshot) for entry, _ in self._entries(store, one.name))
+        merge_entries(
+            entry for manifest in store.manifests_of(snapshot) for entry, _ in self._entries(store, manifest.name)
+        )
         if snapshot.index_manifest is not None:
             read_index_manifest(store, snapshot.index_manifest)
 
@@ -286,7 +288,7 @@ class ReferenceReader:
         return set()
 
     def _data_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
-        pairs = [pair for one in store.manifests_of(snapshot) for pair in self._entries(store, one.name)]
+        pairs = [pair for manifest in store.manifests_of(snapshot) for pair in self._entries(store, manifest.name)]
         paths = {entry.identity: paths for entry, paths in pairs}
         live = merge_entries(entry for entry, _ in pairs)
         return {path for entry in live if entry.kind == ADD for path in paths[entry.identity]}
@@ -296,8 +298,8 @@ class ReferenceReader:
         gone: set[str] = set()
         came: set[str] = set()
         with _unless_taken_back(store, snapshot):
-            for one in store.manifests.read_list(snapshot.delta_manifest_list):
-                for entry, paths in self._entries(store, one.name):
+            for manifest in store.manifests.read_list(snapshot.delta_manifest_list):
+                for entry, paths in self._entries(store, manifest.name):
                     (came if entry.kind == ADD else gone).update(paths)
         return gone, came
 
@@ -310,7 +312,7 @@ class ReferenceReader:
     def _metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         paths = store.paths
         found = {paths.manifest(name) for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)}
-        found |= {paths.manifest(one.name) for one in store.manifests_of(snapshot)}
+        found |= {paths.manifest(manifest.name) for manifest in store.manifests_of(snapshot)}
         found |= self.changelog_files_of(store, snapshot)
         if snapshot.index_manifest is not None:
             path = paths.manifest(snapshot.index_manifest)
@@ -325,9 +327,9 @@ class ReferenceReader:
         if name is None:
             return set()
         found = {store.paths.manifest(name)}
-        for one in store.manifests.read_list(name):
-            found.add(store.paths.manifest(one.name))
-            found.update(path for _, paths in self._entries(store, one.name) for path in paths)
+        for manifest in store.manifests.read_list(name):
+            found.add(store.paths.manifest(manifest.name))
+            found.update(path for _, paths in self._entries(store, manifest.name) for path in paths)
         return found
 
     def _entries(self, store: TableStore, manifest: str) -> tuple[tuple[ManifestEntry, tuple[str, ...]], ...]:

@@ -181,7 +181,7 @@ def refuse_nulls_of(main: TableStore, branch: TableStore, taken: Snapshot | None
     if (
         newest is None
         or taken is None
-        or not any(became_required(branch.schemas.get(one), newest) for one in branch.schemas.ids())
+        or not any(became_required(branch.schemas.get(number), newest) for number in branch.schemas.ids())
     ):
         return
     refuse_nulls(branch, newest, live_entries(branch, taken))
@@ -220,7 +220,7 @@ def _complete(
     # What is in the branch since it was made, and was not given back to it. Read before what main remembers, since what
     # expires meanwhile goes there first.
     here = {snapshot.identity for snapshot in branch.snapshots.all()}
-    others = [one for one in standing(main.snapshots.all()) if one.identity not in here]
+    others = [snapshot for snapshot in standing(main.snapshots.all()) if snapshot.identity not in here]
     # Those whose rows go with main as well: who repeats one of them must not bring them back.
     if is_decided:
         main.committed.hand_over(branch.committed, ids_of(others))
@@ -286,8 +286,8 @@ def _tells_nothing(main: TableStore, after: int, until: int) -> bool:
     """Whether readers of changes know the same rows after both of two snapshots of a main: nothing that came in between has
     told of any.
     """
-    between = [one for one in main.snapshots.all() if after < one.id <= until]
-    told = [one for one in between if one.changes_rows or one.changelog_manifest_list is not None]
+    between = [snapshot for snapshot in main.snapshots.all() if after < snapshot.id <= until]
+    told = [snapshot for snapshot in between if snapshot.changes_rows or snapshot.changelog_manifest_list is not None]
     return len(between) == until - after and not told
 
 

@@ -58,7 +58,9 @@ def behind(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
 def _of_other_count(store: TableStore, entries: Sequence[ManifestEntry]) -> frozenset[bytes]:
     newest = store.schemas.latest()
     count = 0 if newest is None else newest.table_options.bucket
-    return frozenset(one.partition for one in entries if count > 0 and one.bucket >= 0 and one.total_buckets != count)
+    return frozenset(
+        entry.partition for entry in entries if count > 0 and entry.bucket >= 0 and entry.total_buckets != count
+    )
 
 
 def _rescale_partitions(

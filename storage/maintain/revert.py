@@ -74,12 +74,12 @@ def _later_files(
     back may have higher sequence numbers than the bucket had when they were written. Raises CommitConflict if they have been
     compacted.
     """
-    since = [one for one in store.snapshots.backwards(latest) if one.id > snapshot.id]
-    came = {entry.identity for one in since for entry in store.delta_of(one) if entry.kind == ADD}
-    later = [one for one in live_entries(store, latest) if one.identity in came and one.place in highest]
-    hidden = {one.place for one in later if one.file.min_sequence_number <= highest[one.place]}
-    later = [one for one in later if one.place in hidden]
-    if any(one.file.level for one in later):
+    since = [each for each in store.snapshots.backwards(latest) if each.id > snapshot.id]
+    came = {entry.identity for snapshot in since for entry in store.delta_of(snapshot) if entry.kind == ADD}
+    later = [entry for entry in live_entries(store, latest) if entry.identity in came and entry.place in highest]
+    hidden = {snapshot.place for snapshot in later if snapshot.file.min_sequence_number <= highest[snapshot.place]}
+    later = [snapshot for snapshot in later if snapshot.place in hidden]
+    if any(snapshot.file.level for snapshot in later):
         raise CommitConflict("Files that came since have been compacted.")
     return later
 
@@ -87,16 +87,16 @@ def _later_files(
 def _shifts(highest: Mapping[Place, int], later: Sequence[ManifestEntry]) -> dict[Place, int]:
     """By how much the numbers of the files of each bucket are raised, above the highest of those that come back."""
     lowest: dict[Place, int] = {}
-    for one in later:
-        number = one.file.min_sequence_number
-        lowest[one.place] = min(lowest.get(one.place, number), number)
+    for snapshot in later:
+        number = snapshot.file.min_sequence_number
+        lowest[snapshot.place] = min(lowest.get(snapshot.place, number), number)
     return {place: highest[place] + 1 - number for place, number in lowest.items()}
 
 
 def _highest(entries: Sequence[ManifestEntry]) -> dict[Place, int]:
     highest: dict[Place, int] = {}
-    for one in entries:
-        highest[one.place] = max(highest.get(one.place, -1), one.file.max_sequence_number)
+    for entry in entries:
+        highest[entry.place] = max(highest.get(entry.place, -1), entry.file.max_sequence_number)
     return highest
 
 

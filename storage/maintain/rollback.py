@@ -165,7 +165,11 @@ def standing_rollbacks(history: Sequence[Snapshot]) -> list[Snapshot]:
     """
     newest, chains = _chains(history)
     below = {id(chain) for chain in _unrolled(newest)}
-    return [one for one in history if one.operation == ROLLBACK and one.id in chains and id(chains[one.id]) in below]
+    return [
+        snapshot
+        for snapshot in history
+        if snapshot.operation == ROLLBACK and snapshot.id in chains and id(chains[snapshot.id]) in below
+    ]
 
 
 def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Chain]]":

@@ -56,8 +56,8 @@ def brings_the_same(store: TableStore, messages: Sequence[CommitMessage], overwr
                 there.setdefault((split.partition, split.bucket), []).append(split)
         if there.keys() != came.keys():
             return False
-        return all(_may_be_same(store, came[one], there[one]) for one in came) and all(
-            _is_same(store, came[one], there[one]) for one in came
+        return all(_may_be_same(store, came[each], there[each]) for each in came) and all(
+            _is_same(store, came[each], there[each]) for each in came
         )
     except NotFound:
         # It has expired or was replaced meanwhile: then the commit tells.
@@ -79,7 +79,7 @@ def _is_same(store: TableStore, came: Sequence[ManifestEntry], there: Sequence[S
         sections: Sequence[Section] = (
             split_into_sections(files, store.key_range)
             if store.schema.primary_keys
-            else [Section((SortedRun((one,)),)) for one in files]
+            else [Section((SortedRun((file,)),)) for file in files]
         )
         directory = store.bucket_directory(came[0].place)
         return read_sections(request, came[0].partition, directory, sections, use_threads=True)

@@ -130,7 +130,7 @@ def _mend(store: TableStore, number: int, damaged: bytes, copies: "_Copies", sou
     if snapshot is None and above is not None:
         snapshot, shows = _state_below(store, number, below, above), "has its rows again; who committed it is lost"
     elif snapshot is None:
-        if below is None and (later := [one for one in sound if one > number]):
+        if below is None and (later := [each for each in sound if each > number]):
             return _set_aside_earliest(store, number, damaged, min(later))
         if below is None:
             raise CorruptData(
@@ -227,13 +227,17 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
     listed = store.manifests.read_list(above.base_manifest_list, above.base_manifest_list_size)
     live = live_files(listed, store.manifests.read)
     before = live_entries(store, below)
-    known, wanted = {one.identity for one in before}, {one.identity for one in live}
-    gone = [one.deleted() for one in before if one.identity not in wanted]
-    delta = [*gone, *(one for one in live if one.identity not in known)]
+    known, wanted = {entry.identity for entry in before}, {entry.identity for entry in live}
+    gone = [entry.deleted() for entry in before if entry.identity not in wanted]
+    delta = [*gone, *(entry for entry in live if entry.identity not in known)]
     total = above.total_record_count - above.delta_record_count
     nearest = below or above
     # The newest that any of the files was written with: columns that came in between are shown.
-    schemas = [nearest.schema_id, *(one.schema_id for one in listed), *(one.file.schema_id for one in live)]
+    schemas = [
+        nearest.schema_id,
+        *(snapshot.schema_id for snapshot in listed),
+        *(entry.file.schema_id for entry in live),
+    ]
     model = replace(nearest, schema_id=max(schemas))
     return replace(
         _made(store, model, number, [] if below is None else store.manifests_of(below), delta),
@@ -260,7 +264,7 @@ def _made(
     changed = []
     if delta:
         changed = [store.manifests.write(f"manifest-{name}-0", delta, store.partition_types, model.schema_id)]
-    sizes = [store.manifests.write_list(one, part) for one, part in zip(lists, (base, changed), strict=True)]
+    sizes = [store.manifests.write_list(items, part) for items, part in zip(lists, (base, changed), strict=True)]
     return replace(
         model,
         id=number,

@@ -164,8 +164,8 @@ def _believable(store: TableStore, tag: Tag, now: dt.datetime) -> dt.datetime:
     files = store.file_io.list_files(store.paths.tag_directory)
     times = [file.modified_ms for file in files if file.modified_ms and path.endswith(f"/{file.name}")]
     later = (store.snapshots.find(number) for number in store.snapshots.ids() if number > tag.snapshot.id)
-    known = chain(times, (one.time_ms for one in later if one is not None))
-    return next((time for one in known if (time := dt.datetime.fromtimestamp(one / 1000)) <= now), now)
+    known = chain(times, (snapshot.time_ms for snapshot in later if snapshot is not None))
+    return next((time for each in known if (time := dt.datetime.fromtimestamp(each / 1000)) <= now), now)
 
 
 def _automatic(store: TableStore) -> Iterator[tuple[Tag, dt.datetime]]:

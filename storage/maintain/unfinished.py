@@ -25,7 +25,11 @@ def unfinished(store: TableStore) -> Iterator[str]:
         return
     entries = live_files(store.manifests_of(latest), store.manifests.read)
     others = sorted(
-        {(store.partition_path(one.partition), one.total_buckets) for one in entries if one.total_buckets != count}
+        {
+            (store.partition_path(entry.partition), entry.total_buckets)
+            for entry in entries
+            if entry.total_buckets != count
+        }
     )
     if others:
         places = [f"{path or 'files'} of {buckets}" for path, buckets in others]

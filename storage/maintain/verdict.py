@@ -68,21 +68,24 @@ class Verdict:
                 f"disjoint: main has moved {since}, but elsewhere; {len(self.new)} snapshots are put on top of its "
                 f"{len(self.lost)}"
             )
-        lost = ", ".join(f"{one.id} ({operation_of(one) or one.commit_kind} by {one.commit_user})" for one in self.lost)
+        lost = ", ".join(
+            f"{snapshot.id} ({operation_of(snapshot) or snapshot.commit_kind} by {snapshot.commit_user})"
+            for snapshot in self.lost
+        )
         altered = f"; both were altered: version {self.altered} of the schema" if self.altered is not None else ""
         expired = (
             f"; what the branch did before its snapshot {self.expired_below} has expired, and cannot be put on top of them"
             if self.expired_below is not None
             else ""
         )
-        ids = ", ".join(str(one.id) for one in self.given_up)
+        ids = ", ".join(str(snapshot.id) for snapshot in self.given_up)
         given_up = f"; what main has by {ids} the branch had as well, and has taken back" if ids else ""
         return f"diverged: main has moved {since}. Its snapshots that would be lost: {lost or 'none'}{altered}{given_up}{expired}"
 
 
 def _at_rest(snapshots: Sequence[Snapshot]) -> str:
     """What a main has done by snapshots that changed no row."""
-    said = {operation_of(one) or one.commit_kind: None for one in snapshots}
+    said = {operation_of(snapshot) or snapshot.commit_kind: None for snapshot in snapshots}
     if not said:
         return "not moved"
     return "only been compacted" if [*said] == [COMPACT] else f"changed no row ({', '.join(said)})"
@@ -100,7 +103,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     )
     # A branch may begin at a rollback, which is no work of its own.
     shown = [
-        {**{one.id: one for one in standing_rollbacks(history)}, **effective}
+        {**{rollback.id: rollback for rollback in standing_rollbacks(history)}, **effective}
         for history, effective in zip(histories, (ours, theirs), strict=True)
     ]
     origin = _origin_of(branch)
@@ -108,20 +111,22 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     earliest = [history[0].id if history else 0 for history in histories]
     altered = _first_other_version(main, branch)
     merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
-    given_up = _given_up(ours, branch, [one for one in histories[1] if one.id not in shown[1]])
+    given_up = _given_up(ours, branch, [history for history in histories[1] if history.id not in shown[1]])
     since, until = common or 0, common or 0
     if common is None or earliest[0] > since + 1 or earliest[1] > until + 1:
         # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
         for number, reach in merged.items():
             if reach.whole and number > since and ours[number] not in given_up:
                 since, until = number, max(until, reach.until)
-    given_up = tuple(one for one in given_up if one.id > since)
+    given_up = tuple(snapshot for snapshot in given_up if snapshot.id > since)
     apart = [snapshot for number, snapshot in ours.items() if number > since]
     later = [snapshot for number, snapshot in theirs.items() if number > until]
     # What was put on top of the other side before is on both, under another number.
     lost, new = _only_here(main, apart, branch, later), _only_here(branch, later, main, apart)
     gone_there = {number for number, reach in merged.items() if reach.until < earliest[1]}
-    lost = tuple(one for one in apart if one in given_up or (one in lost and one.id not in gone_there))
+    lost = tuple(
+        snapshot for snapshot in apart if snapshot in given_up or (snapshot in lost and snapshot.id not in gone_there)
+    )
     covered = max([until, *(reach.until for reach in merged.values())])
     expired_below = earliest[1] if earliest[1] > covered + 1 else None
 
@@ -194,7 +199,7 @@ def _common(
     here, there = _known(main, history, ours), _known(branch, branch_history, theirs)
     origin = _origin_of(branch)
     points = dict(origin.points) if origin is not None else {}
-    if any(one.id not in ours and points.get(one.id) == one.identity for one in history):
+    if any(snapshot.id not in ours and points.get(snapshot.id) == snapshot.identity for snapshot in history):
         there = {number: identity for number, identity in there.items() if number in theirs}
     shared = [number for number in here.keys() & there.keys() if here[number] == there[number]]
     if origin is not None and not points and origin.snapshot_id is not None and origin.snapshot_id not in there:
@@ -224,10 +229,12 @@ def _gone_back_to(ours: Mapping[int, Snapshot], theirs: Mapping[int, Snapshot]) 
 
 def _given_up(ours: Mapping[int, Snapshot], branch: TableStore, taken_back: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
     """Those of main's snapshots that changed rows and are, or hold, what the branch has taken back."""
-    identities = {one.identity for one in taken_back}
-    marks = {mark(branch, one) for one in taken_back if one.changes_rows}
+    identities = {number.identity for number in taken_back}
+    marks = {mark(branch, number) for number in taken_back if number.changes_rows}
     return tuple(
-        one for one in ours.values() if one.changes_rows and (one.identity in identities or marks_of(one) & marks)
+        snapshot
+        for snapshot in ours.values()
+        if snapshot.changes_rows and (snapshot.identity in identities or marks_of(snapshot) & marks)
     )
 
 
@@ -247,7 +254,7 @@ def _only_here(
 def _first_other_version(main: TableStore, branch: TableStore) -> int | None:
     """The first version of the schema that both sides have and that is not the same; None if there is none."""
     both = sorted(set(main.schemas.ids()) & set(branch.schemas.ids()))
-    return next((one for one in both if _definition(main, one) != _definition(branch, one)), None)
+    return next((snapshot for snapshot in both if _definition(main, snapshot) != _definition(branch, snapshot)), None)
 
 
 def _definition(store: TableStore, schema_id: int) -> TableSchema:

@@ -69,7 +69,7 @@ def _parsed(value: Mapping[str, Any], path: str) -> BranchOrigin:
 
 def _points(value: Any, path: str) -> tuple[tuple[int, str], ...]:
     # Those of versions before have none.
-    if not isinstance(value, list | None) or not all(isinstance(one, list) and len(one) == 2 for one in value or ()):
+    if not isinstance(value, list | None) or not all(isinstance(each, list) and len(each) == 2 for each in value or ()):
         raise CorruptData(f"File {path} is damaged: points is not a list of numbers with identities.")
     return tuple(
         (document.integer(number, path, "points"), document.text(identity, path, "points"))

@@ -20,7 +20,7 @@ def untracked_property(store: TableStore, partitions: Collection[bytes], *, trac
     """The property of a snapshot that wrote to the given partitions; empty if all of its changes are tracked."""
     if not (tracked and store.options.change_tracking):
         return {UNTRACKED_PROPERTY: "true"}
-    silent = sorted(one.hex() for one in partitions if not is_tracked(store, one))
+    silent = sorted(partition.hex() for partition in partitions if not is_tracked(store, partition))
     return {UNTRACKED_PROPERTY: json.dumps(silent)} if silent else {}
 
 
@@ -51,7 +51,7 @@ def untracked_partitions(snapshot: Snapshot) -> list[str] | None:
         return None
     try:
         silent = json.loads(text)
-        if isinstance(silent, list) and all(isinstance(one, str) for one in silent):
+        if isinstance(silent, list) and all(isinstance(each, str) for each in silent):
             return silent
         why = "it is no list of texts"
     except (ValueError, RecursionError) as error:

@@ -38,8 +38,8 @@ class ChangelogFiles:
 
     def ids(self) -> list[int]:
         matches = (
-            _CHANGELOG_FILE.fullmatch(one.name)
-            for one in self._file_io.list_files(self._paths.changelog_directory, or_in_place=True)
+            _CHANGELOG_FILE.fullmatch(file.name)
+            for file in self._file_io.list_files(self._paths.changelog_directory, or_in_place=True)
         )
         return sorted(int(match[1]) for match in matches if match)
 

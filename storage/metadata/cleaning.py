@@ -42,7 +42,7 @@ class CleaningFiles:
         path = f"{self._directory}/{name}"
         document = {
             "untilMillis": cleaning.until_ms,
-            "newest": {key: list(one) for key, one in cleaning.newest.items()},
+            "newest": {key: list(value) for key, value in cleaning.newest.items()},
         }
         if not self._file_io.create_exclusively(path, json.dumps(sealed(document, name)).encode(), of=self._of()):
             raise NotFound(f"{path} is there already. Clean again.")
@@ -70,11 +70,13 @@ class CleaningFiles:
             return None
         document = read_document(content, path)
         newest = document.get("newest")
-        if not isinstance(newest, dict) or not all(isinstance(one, list) and len(one) == 2 for one in newest.values()):
+        if not isinstance(newest, dict) or not all(
+            isinstance(each, list) and len(each) == 2 for each in newest.values()
+        ):
             raise CorruptData(f"File {path} is damaged: newest does not say what the newest snapshots were.")
         return Cleaning(
             integer(document.get("untilMillis"), path, "untilMillis"),
-            {key: (integer(one[0], path, key), file_name(one[1], path, key)) for key, one in newest.items()},
+            {key: (integer(value[0], path, key), file_name(value[1], path, key)) for key, value in newest.items()},
         )
 
     def all(self) -> list[Cleaning]:
@@ -95,7 +97,7 @@ class CleaningFiles:
             if number < snapshot.id:
                 continue
             snapshots = SnapshotFiles(self._file_io, TablePaths(self._root, branch))
-            found = [snapshots.find(one) for one in (snapshot.id, number)]
-            if [one and one.identity for one in found] == [snapshot.identity, identity]:
+            found = [snapshots.find(value) for value in (snapshot.id, number)]
+            if [each and each.identity for each in found] == [snapshot.identity, identity]:
                 return True
         return False

@@ -52,11 +52,11 @@ class Committed:
             for key in ("highest", "highest_snapshot_id", "forgotten_until_ms")
         }
         ranges = value.get("ranges")
-        if not isinstance(ranges, list) or not all(isinstance(one, list) and len(one) == 3 for one in ranges):
+        if not isinstance(ranges, list) or not all(isinstance(span, list) and len(span) == 3 for span in ranges):
             raise CorruptData(
                 f"File {source} is damaged: ranges are {str(ranges)[:40]}, not a list of three numbers each."
             )
-        first_last_time = [tuple(document.integer(number, source, "ranges") for number in one) for one in ranges]
+        first_last_time = [tuple(document.integer(number, source, "ranges") for number in span) for span in ranges]
         return cls(document.text(value.get("user"), source, "user"), ranges=tuple(first_last_time), **numbers)  # type: ignore[arg-type]
 
     def holds(self, identifier: int) -> bool:
@@ -84,7 +84,7 @@ class Committed:
         """What either remembers."""
         newer = max(self, other, key=_newest)
         base = replace(self, highest=newer.highest, highest_snapshot_id=newer.highest_snapshot_id)
-        forgotten = [one.forgotten_until_ms for one in (self, other) if one.forgotten_until_ms is not None]
+        forgotten = [value.forgotten_until_ms for value in (self, other) if value.forgotten_until_ms is not None]
         merged = replace(base, ranges=(*self.ranges, *other.ranges), forgotten_until_ms=max(forgotten, default=None))
         return merged.with_commits(())
 
@@ -96,9 +96,9 @@ def _newest(one: Committed) -> tuple[bool, int, int]:
 def united(remembered: Iterable[Committed]) -> dict[str, Committed]:
     """By user, what any of several remembers."""
     by_user: dict[str, Committed] = {}
-    for one in remembered:
-        known = by_user.get(one.user)
-        by_user[one.user] = one if known is None else known.union(one)
+    for each in remembered:
+        known = by_user.get(each.user)
+        by_user[each.user] = each if known is None else known.union(each)
     return by_user
 
 
@@ -131,12 +131,12 @@ class CommittedFiles:
     def all(self) -> list[Committed]:
         """What is remembered, of every user."""
         found = (self.read(name) for name in self.names())
-        return [one for one in found if one is not None]
+        return [each for each in found if each is not None]
 
     def remember(self, remembered: Iterable[Committed]) -> None:
         """Remember commit ids besides; of snapshots that are about to go, before they are deleted."""
-        for one in united(remembered).values():
-            self._add(one)
+        for each in united(remembered).values():
+            self._add(each)
 
     def hand_over(self, target: "CommittedFiles", others: Iterable[Committed]) -> None:
         """Let another branch remember what this one does, and others besides. What cannot be read comes there as it is, and stays
@@ -151,9 +151,9 @@ class CommittedFiles:
                 damaged.append(name)
             else:
                 remembered += [] if found is None else [found]
-        for one in united(remembered).values():
+        for each in united(remembered).values():
             with suppress(CorruptData):
-                target._add(one)
+                target._add(each)
         for name in damaged:
             content = self._file_io.read_bytes_or_none(f"{self._directory}/{name}")
             path, was_put = f"{target._directory}/{name}", content is None

@@ -132,7 +132,7 @@ class ConsumerFiles:
         """The first snapshot that a consumer keeps, those among them that are not sure yet; None if there are none. Those that
         have not moved since a time are left out.
         """
-        return min((one.next_snapshot_id for one, _ in self._all(not_before_ms, held=True)), default=None)
+        return min((each.next_snapshot_id for each, _ in self._all(not_before_ms, held=True)), default=None)
 
     def _all(self, not_before_ms: int | None, *, held: bool) -> list[tuple[Consumer, bool]]:
         while True:

@@ -76,7 +76,7 @@ def default_of(field: DataField) -> pa.Scalar | None:
 def check_defaults(schema: TableSchema) -> None:
     """Raise InvalidRequest or Unsupported for defaults of columns that cannot have one."""
     engine = schema.table_options.merge_engine
-    for field in (one for one in schema.fields if one.default_value is not None):
+    for field in (field for field in schema.fields if field.default_value is not None):
         if field.name in (*schema.primary_keys, *schema.partition_keys):
             raise InvalidRequest(
                 f"Column {field.name!r} says where a row lies and takes no DEFAULT: every row gives it a value."

@@ -46,13 +46,13 @@ def computed_columns(options: Mapping[str, str]) -> list[ComputedColumn]:
     numbers = sorted(int(match[1]) for key in options if (match := _NAME.fullmatch(key)))
     return [
         ComputedColumn(
-            options[f"schema.{one}.name"],
-            options[f"schema.{one}.expr"],
-            options.get(f"schema.{one}.data-type", ""),
-            options.get(f"schema.{one}.comment"),
+            options[f"schema.{number}.name"],
+            options[f"schema.{number}.expr"],
+            options.get(f"schema.{number}.data-type", ""),
+            options.get(f"schema.{number}.comment"),
         )
-        for one in numbers
-        if f"schema.{one}.expr" in options
+        for number in numbers
+        if f"schema.{number}.expr" in options
     ]
 
 
@@ -70,21 +70,21 @@ def derived_options(
     """The options that describe computed columns and a watermark. Raises InvalidRequest for names that clash."""
     names = list(columns)
     options: dict[str, str] = {}
-    for number, one in enumerate(computed, len(names)):
-        if one.name.lower() in [name.lower() for name in names]:
+    for number, node in enumerate(computed, len(names)):
+        if node.name.lower() in [name.lower() for name in names]:
             raise InvalidRequest(
-                f"Computed column {one.name!r} has the name of another column, in whatever case. Rename one of them."
+                f"Computed column {node.name!r} has the name of another column, in whatever case. Rename one of them."
             )
-        if not one.expression.strip():
-            raise InvalidRequest(f"Computed column {one.name!r} has no expression.")
-        names.append(one.name)
+        if not node.expression.strip():
+            raise InvalidRequest(f"Computed column {node.name!r} has no expression.")
+        names.append(node.name)
         options |= {
-            f"schema.{number}.name": one.name,
-            f"schema.{number}.expr": one.expression,
-            f"schema.{number}.data-type": one.data_type,
+            f"schema.{number}.name": node.name,
+            f"schema.{number}.expr": node.expression,
+            f"schema.{number}.data-type": node.data_type,
         }
-        if one.comment is not None:
-            options[f"schema.{number}.comment"] = one.comment
+        if node.comment is not None:
+            options[f"schema.{number}.comment"] = node.comment
     if mark is not None:
         if mark.column not in names:
             raise InvalidRequest(

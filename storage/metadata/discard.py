@@ -71,7 +71,7 @@ def delete_moved(file_io: FileIO, directory: str, what: str, who: str) -> None:
 
 
 def _rank(path: str, first: Sequence[str]) -> int:
-    return next((rank for rank, one in enumerate(first) if path == one or path.startswith(f"{one}/")), len(first))
+    return next((rank for rank, each in enumerate(first) if path == each or path.startswith(f"{each}/")), len(first))
 
 
 def _prune(file_io: FileIO, directory: str) -> None:

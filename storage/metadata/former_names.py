@@ -47,5 +47,5 @@ def former_names(file_io: FileIO, root: str) -> list[FormerName]:
 
 def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName], of: Witness) -> None:
     """Write the list anew. Raises NotFound if the table is another one by now."""
-    rows = [[one.name, one.until_ms] for one in names]
+    rows = [[name.name, name.until_ms] for name in names]
     file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode(), of=of)

@@ -97,10 +97,10 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
                 file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
             vectors = {}
             if record["_INDEX_TYPE"] == DELETION_VECTORS:
-                for one in record["_DELETIONS_VECTORS_RANGES"] or ():
-                    count = one.get("_CARDINALITY")
-                    vectors[str(one["f0"])] = DeletionVector(
-                        file, int(one["f1"]), int(one["f2"]), None if count is None else int(count)
+                for each in record["_DELETIONS_VECTORS_RANGES"] or ():
+                    count = each.get("_CARDINALITY")
+                    vectors[str(each["f0"])] = DeletionVector(
+                        file, int(each["f1"]), int(each["f2"]), None if count is None else int(count)
                     )
             place = bytes(record["_PARTITION"]), int(record["_BUCKET"])
             kind = str(record["_INDEX_TYPE"])
@@ -123,8 +123,8 @@ def write_index_manifest(store: TableStore, name: str, files: Sequence[IndexFile
 def index_file_of_vectors(path: str, size_bytes: int, vectors: Mapping[str, DeletionVector], place: Place) -> IndexFile:
     """An index file of deletion vectors that has been written to `path`, as a manifest lists it."""
     ranges = [
-        {"f0": name, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality}
-        for name, one in vectors.items()
+        {"f0": name, "f1": vector.offset, "f2": vector.length, "_CARDINALITY": vector.cardinality}
+        for name, vector in vectors.items()
     ]
     record = _record(path, size_bytes, place, DELETION_VECTORS, len(vectors), ranges)
     return IndexFile(path, size_bytes, False, vectors, place, DELETION_VECTORS, record)

@@ -251,7 +251,7 @@ def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
             file.get("_DELETE_ROW_COUNT"),
             file.get("_FILE_SOURCE"),
             None if columns is None else tuple(columns),
-            tuple([file_name(one, path, "_EXTRA_FILES") for one in extra]) if extra else (),
+            tuple([file_name(each, path, "_EXTRA_FILES") for each in extra]) if extra else (),
             external,
             file.get("_EMBEDDED_FILE_INDEX"),
             file.get("_FIRST_ROW_ID"),
@@ -357,7 +357,7 @@ class ManifestFiles:
         if size_bytes is not None:
             self._sizes[name] = size_bytes
         listed: tuple[ManifestFile, ...] = self._read(name, _LIST_TYPES, _manifest_file)
-        self._sizes.update((one.name, one.size_bytes) for one in listed)
+        self._sizes.update((each.name, each.size_bytes) for each in listed)
         return listed
 
     def read(self, name: str) -> tuple[ManifestEntry, ...]:
@@ -422,18 +422,18 @@ class ManifestFiles:
         records = [
             {
                 "_VERSION": 2,
-                "_FILE_NAME": one.name,
-                "_FILE_SIZE": one.size_bytes,
-                "_NUM_ADDED_FILES": one.added_file_count,
-                "_NUM_DELETED_FILES": one.deleted_file_count,
-                "_PARTITION_STATS": _stats_record(one.partition_stats),
-                "_SCHEMA_ID": one.schema_id,
-                "_MIN_BUCKET": one.min_bucket,
-                "_MAX_BUCKET": one.max_bucket,
-                "_MIN_LEVEL": one.min_level,
-                "_MAX_LEVEL": one.max_level,
+                "_FILE_NAME": manifest.name,
+                "_FILE_SIZE": manifest.size_bytes,
+                "_NUM_ADDED_FILES": manifest.added_file_count,
+                "_NUM_DELETED_FILES": manifest.deleted_file_count,
+                "_PARTITION_STATS": _stats_record(manifest.partition_stats),
+                "_SCHEMA_ID": manifest.schema_id,
+                "_MIN_BUCKET": manifest.min_bucket,
+                "_MAX_BUCKET": manifest.max_bucket,
+                "_MIN_LEVEL": manifest.min_level,
+                "_MAX_LEVEL": manifest.max_level,
             }
-            for one in manifests
+            for manifest in manifests
         ]
         data = avro.write_records(_LIST_SCHEMA, records, self._codec, name)
         self._write(name, data, manifests)

@@ -39,15 +39,15 @@ def _field(before: DataField | None, field: DataField, numbers: "count[int]") ->
 
 def _differences(old: TableSchema, new: TableSchema) -> Iterator[str]:
     """What differs of all that the history is read by."""
-    for what, one, other in (
+    for what, each, other in (
         ("The primary key", old.primary_keys, new.primary_keys),
         ("The partition columns", old.partition_keys, new.partition_keys),
         ("Option 'bucket'", old.table_options.bucket, new.table_options.bucket),
         ("Option 'bucket-key'", old.bucket_keys, new.bucket_keys),
         ("Option 'merge-engine'", old.table_options.merge_engine, new.table_options.merge_engine),
     ):
-        if one != other:
-            yield f"{what} ({_shown(one)}, to be {_shown(other)})"
+        if each != other:
+            yield f"{what} ({_shown(each)}, to be {_shown(other)})"
     if (computed_columns(old.options), watermark(old.options)) != (
         computed_columns(new.options),
         watermark(new.options),

@@ -19,10 +19,10 @@ class RisingNumber:
         if self._file_io.is_local:
             self._file_io.raise_number(self._path, number, of=self._of())
             return
-        lower = [one for one in self._named() if one < number]
+        lower = [each for each in self._named() if each < number]
         self._file_io.create_exclusively(f"{self._path}-{number}", b"", of=self._of())
-        for one in lower:
-            self._file_io.delete(f"{self._path}-{one}")
+        for item in lower:
+            self._file_io.delete(f"{self._path}-{item}")
 
     def read(self) -> int:
         """What it is; 0 if nobody has written it, or it makes no sense."""

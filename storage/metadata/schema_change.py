@@ -267,7 +267,9 @@ def next_schema(
     check_schema(changed)
     refuse_new_twins(changed.to_arrow(), schema.to_arrow())
     check_column_options(changed, {key for key, value in changed.options.items() if schema.options.get(key) != value})
-    if {one.id: one.default_value for one in changed.fields} != {one.id: one.default_value for one in schema.fields}:
+    if {field.id: field.default_value for field in changed.fields} != {
+        field.id: field.default_value for field in schema.fields
+    }:
         check_defaults(changed)
     check_avro(changed, schema)
     check_changed_indexes(schema, changed)
@@ -331,7 +333,7 @@ def _renumbered(given: DataType, next_id: Callable[[], int]) -> DataType:
     """A type whose fields of ROWs have ids of their own."""
     return replace(
         given,
-        fields=tuple(replace(one, id=next_id(), type=_renumbered(one.type, next_id)) for one in given.fields),
+        fields=tuple(replace(field, id=next_id(), type=_renumbered(field.type, next_id)) for field in given.fields),
         key=None if given.key is None else _renumbered(given.key, next_id),
         element=None if given.element is None else _renumbered(given.element, next_id),
     )

@@ -102,7 +102,7 @@ def _avro_troubles(schema: TableSchema) -> Iterator[str]:
     options = schema.table_options
     if all(options.format_of_level(level) != "avro" for level in range(options.top_level + 1)):
         return
-    for field in (inner for one in schema.fields for inner in (one, *nested_fields(one.type))):
+    for field in (inner for each in schema.fields for inner in (each, *nested_fields(each.type))):
         if not (field.name[:1].isalpha() or field.name[:1] == "_") or not all(
             char.isalpha() or char.isdecimal() or char == "_" for char in field.name
         ):
@@ -116,7 +116,10 @@ def _avro_troubles(schema: TableSchema) -> Iterator[str]:
                 "'file.format'."
             )
     for field in schema.fields:
-        if any(one.root == "MULTISET" and one.element and not one.element.is_text for one in _types_in(field.type)):
+        if any(
+            data_type.root == "MULTISET" and data_type.element and not data_type.element.is_text
+            for data_type in _types_in(field.type)
+        ):
             yield (
                 f"Column {field.name!r}: Paimon's Java library cannot read Avro files with a MULTISET of anything but texts. "
                 "Use another type, or another 'file.format'."
@@ -176,10 +179,10 @@ def refuse_unwritable(schema: TableSchema) -> None:
     would give to others.
     """
     for field in schema.fields:
-        for one in (field, *nested_fields(field.type)):
-            if one.type.root in READ_ONLY_ROOTS:
+        for value in (field, *nested_fields(field.type)):
+            if value.type.root in READ_ONLY_ROOTS:
                 raise Unsupported(
-                    f"Column {field.name!r} is of type {one.type}, which is read and not written here. Leave the column "
+                    f"Column {field.name!r} is of type {value.type}, which is read and not written here. Leave the column "
                     "out, or store it as BYTES."
                 )
     bucket = schema.table_options.bucket

@@ -69,13 +69,13 @@ class Snapshot:
             raise MainReplaced(
                 f"Main has been replaced with branch {value[REPLACED_BY]!r} since the table was opened. Open it again."
             )
-        values: dict[str, Any] = {one.name: value.get(one.metadata["key"]) for one in _FIELDS}
-        missing = [one.metadata["key"] for one in _FIELDS if one.metadata["required"] and values[one.name] is None]
+        values: dict[str, Any] = {each.name: value.get(each.metadata["key"]) for each in _FIELDS}
+        missing = [each.metadata["key"] for each in _FIELDS if each.metadata["required"] and values[each.name] is None]
         if missing:
             raise CorruptData(f"{source} is not a readable snapshot: {', '.join(missing)} is missing.")
-        for one in _FIELDS:
-            if values[one.name] is not None:
-                one.metadata["kind"](values[one.name], source, one.metadata["key"])
+        for item in _FIELDS:
+            if values[item.name] is not None:
+                item.metadata["kind"](values[item.name], source, item.metadata["key"])
         others = {key: other for key, other in value.items() if key not in _KEYS}
         numbered = _NUMBERED.fullmatch(source.rsplit("/", 1)[-1])
         if numbered and int(numbered[1]) != values["id"]:
@@ -85,10 +85,10 @@ class Snapshot:
     def to_json(self, name: str | None = None) -> str:
         """The content of the file of that name, by default of the snapshot's own."""
         value: dict[str, Any] = {"version": 3}
-        for one in _FIELDS:
-            content = getattr(self, one.name)
+        for each in _FIELDS:
+            content = getattr(self, each.name)
             if content is not None:
-                value[one.metadata["key"]] = content
+                value[each.metadata["key"]] = content
         whole = document.sealed(value | dict(self.others), name or f"snapshot-{self.id}")
         return json.dumps(whole, indent=2, ensure_ascii=False)
 
@@ -154,8 +154,8 @@ def _read(text: str, source: str) -> dict[str, Any]:
         raise CorruptData(f"{source} is not a readable snapshot: {said}") from None
 
 
-_FIELDS = [one for one in fields(Snapshot) if "key" in one.metadata]
-_KEYS = {one.metadata["key"] for one in _FIELDS} | {"version"}
+_FIELDS = [each for each in fields(Snapshot) if "key" in each.metadata]
+_KEYS = {each.metadata["key"] for each in _FIELDS} | {"version"}
 
 
 def standing(history: Iterable[Snapshot]) -> list[Snapshot]:

@@ -57,7 +57,7 @@ class TableStatistics:
             "schemaId": self.schema_id,
             "mergedRecordCount": self.row_count,
             "mergedRecordSize": self.size_bytes,
-            "colStats": {name: one.to_json() for name, one in self.columns.items()},
+            "colStats": {name: column.to_json() for name, column in self.columns.items()},
         }
 
 

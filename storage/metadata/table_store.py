@@ -262,7 +262,7 @@ class TableStore:
         """What a snapshot added and took away; nothing if it was taken back because its files cannot be read."""
         try:
             listed = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-            return [entry for one in listed for entry in self.manifests.read(one.name)]
+            return [entry for each in listed for entry in self.manifests.read(each.name)]
         except (CorruptData, NotFound):
             if self.snapshots.is_taken_back(snapshot):
                 return []

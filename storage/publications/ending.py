@@ -78,9 +78,9 @@ def _is_same_branch(table: Table, publication: Publication, name: str) -> bool |
 def is_undone_on(table: Table, publication: Publication, name: str) -> bool:
     """Whether somebody has begun to undo a publication on a table."""
     main, number, above = main_of(table), int(publication.name), False
-    for one in main.snapshots.backwards():
-        properties = one.properties or {}
-        is_inverse = one.commit_user.startswith(UNDO_USER) and one.commit_identifier == number
+    for snapshot in main.snapshots.backwards():
+        properties = snapshot.properties or {}
+        is_inverse = snapshot.commit_user.startswith(UNDO_USER) and snapshot.commit_identifier == number
         # Opened again: nothing but one more closing comes on top of a main that was replaced.
         is_closed = properties.get(CLOSED_BY_PROPERTY) == str(number)
         is_opened = is_closed and above

@@ -141,7 +141,9 @@ def _close_all(open_table: OpenTable, journal: Journal, publication: Publication
             return False
         if not is_mine or outcome != UNDONE:
             return is_published(open_table, outcome, publication)
-        kind = next((one for one in (NotFound, CorruptData, Unsupported) if isinstance(error, one)), CommitConflict)
+        kind = next(
+            (value for value in (NotFound, CorruptData, Unsupported) if isinstance(error, value)), CommitConflict
+        )
         raise kind(
             f"Branch {publication.branch!r} becomes main of no table, and its publication is undone: {error}"
         ) from None

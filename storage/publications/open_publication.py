@@ -37,12 +37,12 @@ def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPubli
     """The publications that are open, in order, as far as their journals can be read."""
     return [
         OpenPublication(
-            int(one.name),
-            one.branch,
-            tuple(one.before),
-            tuple(name for name in one.before if is_done(open_table, one, name)),
-            "replaces main" if one.replaces else "adopts" if one.adopted else "merges",
-            journal.outcome(one),
+            int(entry.name),
+            entry.branch,
+            tuple(entry.before),
+            tuple(name for name in entry.before if is_done(open_table, entry, name)),
+            "replaces main" if entry.replaces else "adopts" if entry.adopted else "merges",
+            journal.outcome(entry),
         )
-        for one in journal.all_open()
+        for entry in journal.all_open()
     ]

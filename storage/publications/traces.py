@@ -31,7 +31,7 @@ def commit_of(main: TableStore, publication: Publication, name: str, newest: Sna
     """The commit by which a publication is on a main, up to its newest snapshot, if it is. It does not expire."""
     own = (publication.user(name), int(publication.name))
     history = since(main, newest, publication.before[name] or 0)
-    return next((one for one in history if (one.commit_user, one.commit_identifier) == own), None)
+    return next((snapshot for snapshot in history if (snapshot.commit_user, snapshot.commit_identifier) == own), None)
 
 
 def before_commit(main: TableStore, publication: Publication, own: Snapshot) -> tuple[Snapshot | None, Tag | None]:

@@ -87,10 +87,13 @@ def refuse_later(open_table: OpenTable, publication: Publication, name: str) -> 
 
 def _is_rolled_back(history: Sequence[Snapshot], own: Snapshot) -> bool:
     """Whether somebody has rolled a publication's commit back already."""
-    if any(one.id == own.id for one in effective_history([one for one in history if one.id <= own.id])):
-        return all(one.id != own.id for one in effective_history(history))
+    if any(
+        snapshot.id == own.id
+        for snapshot in effective_history([snapshot for snapshot in history if snapshot.id <= own.id])
+    ):
+        return all(snapshot.id != own.id for snapshot in effective_history(history))
     # It took a branch over that had no rows of its own, and went back to what both had: as a rollback it is in no history.
-    targets = (one.number(ROLLED_BACK_PROPERTY) for one in history if one.id > own.id)
+    targets = (snapshot.number(ROLLED_BACK_PROPERTY) for snapshot in history if snapshot.id > own.id)
     return any(target is not None and target < own.id for target in targets)
 
 
@@ -112,7 +115,7 @@ def _take_back(table: Table, publication: Publication, name: str, *, discard_mai
         return
     while True:
         latest = main.snapshots.latest()
-        later = [one for one in since(main, latest, own.id) if one.changes_rows]
+        later = [snapshot for snapshot in since(main, latest, own.id) if snapshot.changes_rows]
         if later and not discard_main:
             # Somebody wrote after it was decided: that stays.
             revert(main, own, commit_id)

@@ -56,7 +56,7 @@ class Marks:
     def between(self, store: TableStore, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
         """The positions of a file's rows that are marked since, and of those that are not any more (int64, ascending)."""
         sides = [self.before.get(file.name), self.after.get(file.name)]
-        old, new = [np.empty(0, np.int64) if one is None else read_vector(store, file, one) for one in sides]
+        old, new = [np.empty(0, np.int64) if each is None else read_vector(store, file, each) for each in sides]
         return np.setdiff1d(new, old, assume_unique=True), np.setdiff1d(old, new, assume_unique=True)
 
 
@@ -99,7 +99,7 @@ class ChangeSplit:
                 yield from self._rows()
             except NotFound:
                 # What was replaced is in files of the snapshot before, which may have expired with them.
-                compares = any(one.replaced or one.marked for one in (self, *self.parts))
+                compares = any(value.replaced or value.marked for value in (self, *self.parts))
                 if compares and store.snapshots.find(self.snapshot_id - 1) is None:
                     raise store.snapshots.missing(self.snapshot_id - 1) from None
                 raise
@@ -263,18 +263,18 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         )
     if snapshot.changelog_manifest_list is not None:
         listed = manifests.read_list(snapshot.changelog_manifest_list)
-        entries = [entry for one in listed for entry in manifests.read(one.name)]
+        entries = [entry for each in listed for entry in manifests.read(each.name)]
         yield from _plan(request, snapshot, entries, [])
         return
     if not _tells_by_its_files(store, snapshot):
         return
     listed = manifests.read_list(snapshot.delta_manifest_list)
-    delta = [entry for one in listed for entry in manifests.read(one.name)]
+    delta = [entry for each in listed for entry in manifests.read(each.name)]
     if store.options.changelog_producer != "none":
         # They are told of once a compaction moves them.
         delta = [entry for entry in delta if entry.bucket != POSTPONED_BUCKET]
-    added = [one for one in delta if one.kind == ADD]
-    removed = [one for one in delta if one.kind != ADD]
+    added = [entry for entry in delta if entry.kind == ADD]
+    removed = [entry for entry in delta if entry.kind != ADD]
     told = _told_level(store, snapshot)
     marks = _marks_of(store, snapshot)
     if removed and store.schema.primary_keys:
@@ -284,8 +284,8 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     yield from _plan(
         request,
         snapshot,
-        [one for one in added if one.file.level >= told],
-        [one for one in removed if one.file.level >= told],
+        [entry for entry in added if entry.file.level >= told],
+        [entry for entry in removed if entry.file.level >= told],
         marks,
         marked,
     )

@@ -41,7 +41,7 @@ def columns_of_files(
     chosen: dict[str, list[DataField]] = {}
     for field in fields:
         for file in files:
-            names = [one.name for one in schemas[file.schema_id] if one.id == field.id]
+            names = [schema.name for schema in schemas[file.schema_id] if schema.id == field.id]
             if names and (file.write_columns is None or names[0] in file.write_columns):
                 chosen.setdefault(file.name, []).append(field)
                 break

@@ -154,17 +154,17 @@ class IsIn(Predicate):
     def bind(self, schema: TableSchema) -> "Predicate":
         data_type = schema.field(self.column).type
         bound = []
-        for one in self.literals:
+        for literal in self.literals:
             # What the column has no place for equals none of its values.
             with suppress(OutOfRange):
-                if below_of(one, data_type) is None:
-                    bound.append(from_literal(one, data_type))
+                if below_of(literal, data_type) is None:
+                    bound.append(from_literal(literal, data_type))
         return replace(self, literals=tuple(bound), type=data_type)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         assert self.type is not None
         column = batch.column(self.column)
-        known = [one for one in self.literals if one is not None]
+        known = [literal for literal in self.literals if literal is not None]
         found = pc.is_in(column, value_set=to_arrow(known, self.type))
         if self.type.is_float and 0.0 in known:
             # Arrow tells 0.0 from -0.0 here, and nowhere else.
@@ -369,7 +369,7 @@ def value_ranges(predicate: Predicate | None) -> dict[str, tuple[Any, Any, DataT
             low, high = {"=": (1, 1), "<": (0, 1), "<=": (0, 1), ">": (1, 0), ">=": (1, 0)}.get(part.operator, (0, 0))
             _narrow(ranges, part.column, part.literal if low else None, part.literal if high else None, part.type)
         elif isinstance(part, IsIn) and part.type is not None and not part.is_negated:
-            known = [one for one in part.literals if one is not None]
+            known = [literal for literal in part.literals if literal is not None]
             if known and not any(map(_is_nan, known)):
                 _narrow(ranges, part.column, min(known), max(known), part.type)
     return ranges
@@ -391,6 +391,6 @@ def exact_values(predicate: Predicate | None, column: str) -> tuple[Any, ...] | 
         elif isinstance(part, IsIn) and part.column == column and not part.is_negated:
             values = part.literals
         # 0.0 and -0.0 are equal, and two values: each has a bucket of its own.
-        if values is not None and not any(isinstance(one, float) and one == 0 for one in values):
+        if values is not None and not any(isinstance(value, float) and value == 0 for value in values):
             return values
     return None

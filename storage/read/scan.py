@@ -78,7 +78,9 @@ class Scan:
             return []
         pruning = _Pruning(self.store, self.predicate)
         with told_of_expiry(self.store, self.snapshot):
-            manifests = [one for one in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(one)]
+            manifests = [
+                manifest for manifest in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(manifest)
+            ]
             entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
         return [entry for entry in entries if pruning.keeps_file(entry)]
 
@@ -155,7 +157,9 @@ class Scan:
     def _cut_large(self, sections: Sequence[Section]) -> list[Section]:
         """Sections that are larger than a split in pieces of about that size, by ranges of keys."""
         target = self.store.options.source_split_target_size_bytes
-        if not self.store.key_types or (self._has_deletion_vectors and not any(one.needs_merge for one in sections)):
+        if not self.store.key_types or (
+            self._has_deletion_vectors and not any(section.needs_merge for section in sections)
+        ):
             return list(sections)
         return [
             piece
@@ -326,7 +330,9 @@ class FileStatistics:
             types = [field.type for field in described]
             self._described[key] = ([field.id for field in described], types, decoder(types))
         ids, types, decode = self._described[key]
-        if file.value_stats_columns is None and (file.write_columns is not None or any(one.is_nested for one in types)):
+        if file.value_stats_columns is None and (
+            file.write_columns is not None or any(data_type.is_nested for data_type in types)
+        ):
             # Statistics of nested columns lie between the others and cannot be decoded, and who has written a part of the columns
             # does not say here which.
             return {}

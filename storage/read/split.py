@@ -59,13 +59,13 @@ class Split:
     @property
     def row_count_is_exact(self) -> bool:
         """Whether `row_count_unmerged` is the number of rows, without reading any."""
-        counted = all(one.cardinality is not None for one in self.deletion_vectors.values())
+        counted = all(vector.cardinality is not None for vector in self.deletion_vectors.values())
         return not self.needs_merge and not self.may_hold_deletes and counted
 
     @property
     def row_count_unmerged(self) -> int:
         """Rows in the files that are not marked as deleted: an upper bound, if it is not exact."""
-        deleted = sum(one.cardinality or 0 for one in self.deletion_vectors.values())
+        deleted = sum(vector.cardinality or 0 for vector in self.deletion_vectors.values())
         return sum(file.row_count for section in self.sections for file in section.files) - deleted
 
     @property

@@ -148,7 +148,7 @@ def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: 
     fields = store.schemas.get(file.schema_id).fields
     types = {field.name: field.type for field in fields}
     arrow = {field.name: field.type.to_arrow() for field in fields}
-    arrow |= {f"{KEY_PREFIX}{name}": one for name, one in arrow.items()}
+    arrow |= {f"{KEY_PREFIX}{name}": value for name, value in arrow.items()}
     expected = ExpectedFile(file.row_count, file.size_bytes, arrow, whole)
     return open_reader(store.file_io, store.data_path(directory, file), types, expected)
 

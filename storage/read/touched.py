@@ -30,7 +30,7 @@ def plan_touched(request: ReadRequest, after: int, until: int) -> Iterator[Chang
             continue
         listed = store.manifests.read_list(snapshot.delta_manifest_list)
         by_partition: dict[bytes, list[ManifestEntry]] = {}
-        for entry in (entry for one in listed for entry in store.manifests.read(one.name)):
+        for entry in (entry for each in listed for entry in store.manifests.read(each.name)):
             by_partition.setdefault(entry.partition, []).append(entry)
         for partition, entries in by_partition.items():
             if tracks(snapshot, partition):

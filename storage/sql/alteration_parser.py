@@ -129,10 +129,10 @@ class AlterationParser(BaseParser):
         if not has_word and self._is(TokenType.PARTITION):
             start = self._curr
             found = self._parse_csv(self._parse_partition)
-            for one in (value for partition in found for value in partition.expressions):
-                if not isinstance(one, exp.EQ | exp.Column | exp.Identifier):
+            for node in (value for partition in found for value in partition.expressions):
+                if not isinstance(node, exp.EQ | exp.Column | exp.Identifier):
                     self.raise_error(
-                        f"DROP PARTITION takes values of partition columns, column = value: DELETE FROM … WHERE {one.sql()}",
+                        f"DROP PARTITION takes values of partition columns, column = value: DELETE FROM … WHERE {node.sql()}",
                         start,
                     )
             return "drop partition", found

@@ -140,7 +140,7 @@ def as_typed(node: exp.Expr, name: str, arguments: Sequence[Any], dialect: Any) 
         return node
     try:
         found = node.sql(dialect, unsupported_level=ErrorLevel.IGNORE)
-        typed = f"({', '.join(one.sql(dialect, unsupported_level=ErrorLevel.IGNORE) for one in arguments)})"
+        typed = f"({', '.join(argument.sql(dialect, unsupported_level=ErrorLevel.IGNORE) for argument in arguments)})"
     except (SqlglotError, AttributeError, TypeError, ValueError):
         return node
     if upper in _BY_UNIT:
@@ -152,5 +152,5 @@ def as_typed(node: exp.Expr, name: str, arguments: Sequence[Any], dialect: Any) 
 
 def _holds(node: exp.Expr, arguments: Sequence[Any]) -> bool:
     """Whether all arguments of a call are parts of its tree."""
-    held = {id(one) for one in node.walk()}
-    return all(id(one) in held for one in arguments)
+    held = {id(each) for each in node.walk()}
+    return all(id(argument) in held for argument in arguments)

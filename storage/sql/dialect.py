@@ -198,7 +198,7 @@ class _Parser(ExportParser):
                 this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
             elif (
                 self._is(TokenType.GT)
-                and [one.token_type for one in self._tokens[self._index : self._index + 3]] == [TokenType.GT] * 3
+                and [token.token_type for token in self._tokens[self._index : self._index + 3]] == [TokenType.GT] * 3
             ):
                 self._advance(3)
                 this = exp.Anonymous(this="shiftrightunsigned", expressions=[this, self._parse_term()])
@@ -363,7 +363,9 @@ class _Parser(ExportParser):
         found = super()._parse_primary_key(*arguments, **how)
         self._match_text_seq("NOT", "ENFORCED")
         # Whether the key is enforced has one answer; what stands beside is left for who reads the tree to refuse.
-        found.set("options", [one for one in found.args.get("options") or () if one != "NOT ENFORCED"] or None)
+        found.set(
+            "options", [argument for argument in found.args.get("options") or () if argument != "NOT ENFORCED"] or None
+        )
         if found.args.get("include") is not None and not any(found.args["include"].args.values()):
             found.set("include", None)
         return found
@@ -381,8 +383,8 @@ class _Parser(ExportParser):
         if not self._curr or self._curr.token_type != TokenType.HINT:
             return []
         tokens = SnaplineSql().tokenize(self._curr.text.removeprefix("/*+").removesuffix("*/"))
-        texts = [one.text for one in tokens if one.token_type == TokenType.STRING]
-        kinds = [one.token_type for one in tokens]
+        texts = [token.text for token in tokens if token.token_type == TokenType.STRING]
+        kinds = [token.token_type for token in tokens]
         shape = [TokenType.STRING, TokenType.EQ, TokenType.STRING, TokenType.COMMA] * (len(texts) // 2)
         if tokens[0].text.upper() != "OPTIONS" or kinds[1:] != [TokenType.L_PAREN, *shape[:-1], TokenType.R_PAREN]:
             self.raise_error("A hint of a table is OPTIONS('key' = 'value', …)")

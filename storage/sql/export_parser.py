@@ -34,9 +34,9 @@ class ExportParser(AlterationParser):
         self._match_text_seq("WITH")
         options: list[tuple[str, OptionValue | None]] = self._copy_options() if self._is(TokenType.L_PAREN) else []
         forms = [value for key, value in options if key.lower() == "format"]
-        if len(forms) > 1 or not all(isinstance(one, str) for one in forms):
+        if len(forms) > 1 or not all(isinstance(form, str) for form in forms):
             self.raise_error("Expected one format: FORMAT parquet, csv or json", self._prev)
-        left = [one for one in options if one[0].lower() != "format"]
+        left = [option for option in options if option[0].lower() != "format"]
         return self.expression(Export(this=query, path=path, form=forms[0] if forms else None, options=left))
 
     def _copied_table(self) -> exp.Expr:
@@ -46,7 +46,7 @@ class ExportParser(AlterationParser):
             table.set("version", version)
         columns: list[exp.Expr] = [exp.Star()]
         if self._match(TokenType.L_PAREN):
-            columns = [exp.column(one.copy()) for one in self._parse_csv(self._name)]
+            columns = [exp.column(each.copy()) for each in self._parse_csv(self._name)]
             self._match_r_paren()
         return exp.select(*columns).from_(table, copy=False)
 
@@ -71,7 +71,7 @@ class ExportParser(AlterationParser):
                 this=query,
                 path=path or named[0],
                 form=form,
-                options=[one for one in options if one[0].lower() != "path"],
+                options=[option for option in options if option[0].lower() != "path"],
                 as_spark=True,
                 is_local=is_local,
             )
@@ -96,7 +96,7 @@ class ExportParser(AlterationParser):
             else:
                 value = None if self._is(TokenType.COMMA) or self._is(TokenType.R_PAREN) else self._option_value()
                 found.append((key, value))
-            self._refuse_twice([one.lower() for one, _ in found])
+            self._refuse_twice([each.lower() for each, _ in found])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -118,7 +118,7 @@ class ExportParser(AlterationParser):
                 if len(parts) > 1 or len(self._texts_side_by_side()) > 1:
                     self.raise_error("Expected one text as an option and one as its value")
                 found.append((key, self._option_value()))
-            self._refuse_twice([one.lower() for one, _ in found])
+            self._refuse_twice([each.lower() for each, _ in found])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -130,7 +130,7 @@ class ExportParser(AlterationParser):
             return []
         cut = Databricks.Tokenizer.tokenize
         tokenizer = SnaplineTokenizer(dialect=self.dialect)
-        return [one.text for one in cut(tokenizer, self.sql[self._curr.start : self._curr.end + 1])]
+        return [each.text for each in cut(tokenizer, self.sql[self._curr.start : self._curr.end + 1])]
 
     def _option_key(self) -> str:
         if self._is(TokenType.STRING):

@@ -55,7 +55,7 @@ class BaseParser(DatabricksParser):
             if not self._match(TokenType.EQ):
                 self.raise_error("Expected =")
             found.append((key, self._text()))
-            self._refuse_twice([one for one, _ in found])
+            self._refuse_twice([each for each, _ in found])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()

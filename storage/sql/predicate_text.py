@@ -27,7 +27,7 @@ _USED: dict[type[exp.Expression], set[str]] = {
     exp.Between: {"this", "low", "high"},
     exp.In: {"this", "expressions"},
     exp.Column: {"this"},
-    **{one: {"this", "expression"} for one in _OPERATORS},
+    **{operator: {"this", "expression"} for operator in _OPERATORS},
 }
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # The parser calls itself for each of them.
@@ -112,9 +112,9 @@ def predicate_of(node: Any) -> Predicate:
 def _predicate_of(node: Any) -> Predicate:
     # Of what is written in a row, thousands are no depth.
     if isinstance(node, exp.And):
-        return And(tuple(predicate_of(one) for one in node.flatten(unnest=False)))
+        return And(tuple(predicate_of(each) for each in node.flatten(unnest=False)))
     if isinstance(node, exp.Or):
-        return Or(tuple(predicate_of(one) for one in node.flatten(unnest=False)))
+        return Or(tuple(predicate_of(each) for each in node.flatten(unnest=False)))
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return IsNull(_column(node.this))
     if isinstance(node, exp.Between):
@@ -122,7 +122,7 @@ def _predicate_of(node: Any) -> Predicate:
         low, high = literal_of(node.args["low"]), literal_of(node.args["high"])
         return And((Comparison(column, ">=", low), Comparison(column, "<=", high)))
     if isinstance(node, exp.In) and node.expressions:
-        return IsIn(_column(node.this), tuple(literal_of(one) for one in node.expressions))
+        return IsIn(_column(node.this), tuple(literal_of(expression) for expression in node.expressions))
     if isinstance(node, exp.Like):
         return _like(node)
     if isinstance(node, exp.Column):

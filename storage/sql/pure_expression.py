@@ -165,11 +165,11 @@ def check_derived(options: Mapping[str, str], columns: Iterable[str] | None) -> 
     """
     names = None if columns is None else list(columns)
     computed = computed_columns(options)
-    for one in computed:
-        parse_expression(one.expression, names, f"Computed column {one.name!r}")
+    for node in computed:
+        parse_expression(node.expression, names, f"Computed column {node.name!r}")
     mark = watermark(options)
     if mark is not None:
-        names = None if names is None else [*names, *(one.name for one in computed)]
+        names = None if names is None else [*names, *(each.name for each in computed)]
         parse_expression(mark.expression, names, f"The watermark of {mark.column!r}")
 
 

@@ -119,7 +119,7 @@ def _is_of_queries(node: exp.Expr) -> bool:
         return not node.args.get("unnest") and not node.args.get("field")
     if isinstance(node, exp.Column):
         *names, last = node.parts
-        return isinstance(last, exp.Star) and all(isinstance(one, exp.Identifier) for one in names)
+        return isinstance(last, exp.Star) and all(isinstance(name, exp.Identifier) for name in names)
     return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.name.lower() in _NAMED
 
 

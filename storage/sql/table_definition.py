@@ -63,36 +63,36 @@ def define_table(create: exp.Create) -> TableDefinition:
     found = TableDefinition()
     numbers = count()
     columns = create.this.expressions if isinstance(create.this, exp.Schema) else []
-    for one in columns:
-        if isinstance(one, exp.ColumnDef):
-            _column(found, one, numbers)
-        elif isinstance(one, exp.PrimaryKey):
-            _key(found, one.expressions)
-        elif isinstance(one, WatermarkConstraint):
+    for column in columns:
+        if isinstance(column, exp.ColumnDef):
+            _column(found, column, numbers)
+        elif isinstance(column, exp.PrimaryKey):
+            _key(found, column.expressions)
+        elif isinstance(column, WatermarkConstraint):
             _refuse_second(found.watermark, "WATERMARK")
-            found.watermark = Watermark(one.this.name, one.expression.sql(SnaplineSql))
-        elif isinstance(one, exp.Constraint):
+            found.watermark = Watermark(column.this.name, column.expression.sql(SnaplineSql))
+        elif isinstance(column, exp.Constraint):
             # The name of a key is a name for readers of the statement.
-            name, keys = one.name, [key for key in one.expressions if isinstance(key, exp.PrimaryKey)]
+            name, keys = column.name, [key for key in column.expressions if isinstance(key, exp.PrimaryKey)]
             if not keys:
                 raise InvalidRequest(f"Constraint {name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
             _key(found, keys[0].expressions)
-        elif isinstance(one, exp.Identifier):
-            raise InvalidRequest(f"Column {one.name!r} has no type.")
-        elif not isinstance(one, exp.LikeProperty):
-            raise InvalidRequest(f"{shown(one)!r} cannot be part of a table definition.")
-    for one in _properties(create):
-        if isinstance(one, exp.SchemaCommentProperty):
+        elif isinstance(column, exp.Identifier):
+            raise InvalidRequest(f"Column {column.name!r} has no type.")
+        elif not isinstance(column, exp.LikeProperty):
+            raise InvalidRequest(f"{shown(column)!r} cannot be part of a table definition.")
+    for setting in _properties(create):
+        if isinstance(setting, exp.SchemaCommentProperty):
             _refuse_second(found.comment, "COMMENT")
-            found.comment = one.this.name
-        elif isinstance(one, exp.PrimaryKey):
-            _key(found, one.expressions)
-        elif isinstance(one, exp.PartitionedByProperty):
+            found.comment = setting.this.name
+        elif isinstance(setting, exp.PrimaryKey):
+            _key(found, setting.expressions)
+        elif isinstance(setting, exp.PartitionedByProperty):
             _refuse_second(found.partition_by, "PARTITIONED BY")
-            found.partition_by = [_partition_column(found, key, numbers) for key in one.this.expressions]
-        elif isinstance(one, exp.FileFormatProperty) and _is_paimon(one):
+            found.partition_by = [_partition_column(found, key, numbers) for key in setting.this.expressions]
+        elif isinstance(setting, exp.FileFormatProperty) and _is_paimon(setting):
             # Every table is; whoever reads the name has carried it out.
-            _ = one.this.name
+            _ = setting.this.name
     found.options = options_of(create)
     _refuse_connector(found)
     return found
@@ -106,7 +106,7 @@ def _is_paimon(using: exp.FileFormatProperty) -> bool:
 
 def _key(found: TableDefinition, columns: Sequence[exp.Expr]) -> None:
     _refuse_second(found.primary_key, "PRIMARY KEY")
-    found.primary_key = [one.name for one in columns]
+    found.primary_key = [column.name for column in columns]
 
 
 def _refuse_second(given: object, what: str) -> None:
@@ -118,12 +118,12 @@ def _refuse_second(given: object, what: str) -> None:
 def options_of(create: exp.Create) -> dict[str, str]:
     """The options after WITH or TBLPROPERTIES. Raises InvalidRequest for one that is given twice."""
     options: dict[str, str] = {}
-    for one in _properties(create):
-        if type(one) is exp.Property:
-            key = one.this.name
+    for setting in _properties(create):
+        if type(setting) is exp.Property:
+            key = setting.this.name
             if key in options:
                 raise InvalidRequest(f"Option {key!r} is given twice. Give it once.")
-            options[key] = one.args["value"].name
+            options[key] = setting.args["value"].name
     return options
 
 
@@ -135,11 +135,11 @@ def _properties(create: exp.Create) -> list[exp.Expr]:
 def like_of(create: exp.Create) -> exp.Table | None:
     """The table after LIKE, if the definition has one."""
     listed = create.this.expressions if isinstance(create.this, exp.Schema) else []
-    for one in (*listed, *_properties(create)):
-        if isinstance(one, exp.LikeProperty):
-            if len(listed) > (one in listed):
+    for node in (*listed, *_properties(create)):
+        if isinstance(node, exp.LikeProperty):
+            if len(listed) > (node in listed):
                 raise InvalidRequest("CREATE TABLE … LIKE takes its columns from the other table: list none.")
-            return one.this  # type: ignore[no-any-return]
+            return node.this  # type: ignore[no-any-return]
     return None
 
 
@@ -151,14 +151,14 @@ def _partition_column(found: TableDefinition, key: exp.Expr, numbers: "count[int
 
 
 def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
-    kinds = [one.args.get("kind") or one for one in column.args.get("constraints") or []]
+    kinds = [argument.args.get("kind") or argument for argument in column.args.get("constraints") or []]
     for kind in kinds:
         if isinstance(kind, exp.ComputedColumnConstraint):
             type_ = column.args.get("kind")
             text = str(type_of(type_)) if type_ else ""
-            comments = [one.this.name for one in kinds if isinstance(one, exp.CommentColumnConstraint)]
+            comments = [kind.this.name for kind in kinds if isinstance(kind, exp.CommentColumnConstraint)]
             made = ComputedColumn(column.name, kind.this.sql(SnaplineSql), text, comments[0] if comments else None)
-            others = [one for one in kinds if not isinstance(one, type(kind) | exp.CommentColumnConstraint)]
+            others = [each for each in kinds if not isinstance(each, type(kind) | exp.CommentColumnConstraint)]
             if others or len(kinds) > 1 + len(comments):
                 raise InvalidRequest(
                     f"Computed column {column.name!r}: {shown((others or kinds)[0])} has no effect on it. Leave it out."
@@ -195,8 +195,8 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
 
 def nullable_of(kinds: Sequence[exp.Expr], name: str) -> bool:
     """What NOT NULL or NULL among the constraints of a column say. Raises InvalidRequest if both, or one twice, are there."""
-    said = [bool(one.args.get("allow_null")) for one in kinds if isinstance(one, exp.NotNullColumnConstraint)]
-    is_key = any(isinstance(one, exp.PrimaryKeyColumnConstraint) for one in kinds)
+    said = [bool(kind.args.get("allow_null")) for kind in kinds if isinstance(kind, exp.NotNullColumnConstraint)]
+    is_key = any(isinstance(kind, exp.PrimaryKeyColumnConstraint) for kind in kinds)
     if len(said) > 1 or (is_key and True in said):
         raise InvalidRequest(
             f"Column {name!r}: NOT NULL, NULL and PRIMARY KEY say twice whether it takes nulls. Say it once."
@@ -231,14 +231,14 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
             return DataType("MAP", nullable, key=_inner(inner[0]), element=_inner(inner[1]))
         case _Type.STRUCT:
             return DataType(
-                "ROW", nullable, fields=tuple(DataField(0, one.name, _inner(one), _comment(one)) for one in inner)
+                "ROW", nullable, fields=tuple(DataField(0, each.name, _inner(each), _comment(each)) for each in inner)
             )
     word = _WORDS.get(node.this)
     if word is None:
         raise InvalidRequest(
             f"{getattr(node.this, 'value', node.this)} is not a type of the format. Types: {_KNOWN_TYPES}."
         )
-    parameters = ", ".join(one.name for one in inner)
+    parameters = ", ".join(each.name for each in inner)
     if word == "CHAR":
         raise Unsupported(
             "CHAR: Spark fills such texts up with blanks when they are stored, read and compared, which is not done here. "
@@ -257,12 +257,14 @@ def _inner(node: exp.Expr) -> DataType:
     kind = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
     constraints = node.args.get("constraints") or []
     name = node.name if isinstance(node, exp.ColumnDef) else ""
-    return type_of(kind, nullable=nullable_of([one.args.get("kind") or one for one in constraints], name))
+    return type_of(
+        kind, nullable=nullable_of([constraint.args.get("kind") or constraint for constraint in constraints], name)
+    )
 
 
 def _comment(node: exp.Expr) -> str | None:
-    for one in node.args.get("constraints") or []:
-        kind = one.args.get("kind")
+    for argument in node.args.get("constraints") or []:
+        kind = argument.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
             return str(kind.this.name)
     return None

@@ -125,7 +125,7 @@ class Attempt:
             _log.info(
                 "%s: this clock is %s ms behind, the commit gets a later time", store.identifier, moment.behind_ms
             )
-        watermarks = [one for one in (change.watermark, latest.watermark if latest else None) if one is not None]
+        watermarks = [value for value in (change.watermark, latest.watermark if latest else None) if value is not None]
         keeps_statistics = latest is not None and latest.schema_id == schema_id
         return Snapshot(
             id=latest.id + 1 if latest else 1,
@@ -147,7 +147,9 @@ class Attempt:
             time_ms=moment.time_ms,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
-            changelog_record_count=sum(one.file.row_count for one in change.changelog) if change.changelog else None,
+            changelog_record_count=sum(entry.file.row_count for entry in change.changelog)
+            if change.changelog
+            else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=change.statistics or (latest.statistics if latest and keeps_statistics else None),
             properties=moment.with_properties(
@@ -282,7 +284,7 @@ class Attempt:
         if self._latest is None or is_current:
             return
         count = newest.table_options.bucket
-        if count != POSTPONED_BUCKET and any(one.total_buckets not in (count, -1) for one in self._change.added):
+        if count != POSTPONED_BUCKET and any(each.total_buckets not in (count, -1) for each in self._change.added):
             raise CommitConflict(
                 f"{store.identifier} has {count} buckets since its schema {newest.id}, the rows were written for "
                 f"{store.options.bucket}. Open the table again and repeat the write."

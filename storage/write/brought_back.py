@@ -101,7 +101,7 @@ def _points(store: TableStore, latest: Snapshot, files: set[_File], back_to: Sna
         if left is not None:
             yield point
         # Java deletes nothing either where it cannot read the tag, or the snapshot, that tells what to keep.
-        deletions = deletions[1:] if left is None else [one for one in left if one.before.id > point.id]
+        deletions = deletions[1:] if left is None else [each for each in left if each.before.id > point.id]
 
 
 def _down_to(store: TableStore, latest: Snapshot, number: int) -> Iterator[Snapshot]:
@@ -127,11 +127,13 @@ def _beyond(
     except (CorruptData, NotFound):
         return None
     left = []
-    for one in deletions:
-        is_hidden = one.before.id != point.id and any(point.id <= number < one.snapshot.id for number in foreign)
-        rest = one.files if is_hidden else one.files - there
-        there -= one.files
-        left += [replace(one, files=rest)] if rest else []
+    for deletion in deletions:
+        is_hidden = deletion.before.id != point.id and any(
+            point.id <= number < deletion.snapshot.id for number in foreign
+        )
+        rest = deletion.files if is_hidden else deletion.files - there
+        there -= deletion.files
+        left += [replace(deletion, files=rest)] if rest else []
     return left
 
 

@@ -122,7 +122,7 @@ class TableCommit:
             held,
             statistics,
             self._key_index(messages, added, changelog, overwrite, kind, adds_again=adds_again),
-            [one for message in messages for one in message.marked],
+            [each for message in messages for each in message.marked],
             vectors,
             back_to,
         )

@@ -34,7 +34,7 @@ def check_conflicts(
     touched = {(entry.partition, entry.bucket) for entry in delta}
     _check_bucket_counts(list(live.values()), {entry.partition for entry in delta}, rescales)
     if key_types:
-        _check_levels([one for one in live.values() if (one.partition, one.bucket) in touched], key_types)
+        _check_levels([entry for entry in live.values() if (entry.partition, entry.bucket) in touched], key_types)
 
 
 def _check_bucket_counts(live: Sequence[ManifestEntry], partitions: set[bytes], rescales: bool) -> None:

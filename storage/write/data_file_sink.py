@@ -60,8 +60,8 @@ class DataFileSink:
     def write_run(self, bucket: Bucket, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray) -> list[ManifestEntry]:
         """Write rows that are sorted by key, each key once, with their sequence numbers (int64) and kinds (int8)."""
         stored = [] if self._options.data_file_thin_mode else self._key_fields
-        keys = [rows.column(one.name) for one in stored]
-        fields = [pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False) for one in stored]
+        keys = [rows.column(each.name) for each in stored]
+        fields = [pa.field(f"{KEY_PREFIX}{field.name}", field.type.to_arrow(), False) for field in stored]
         fields += [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]
         columns = [*keys, pa.chunked_array([pa.array(sequence)]), pa.chunked_array([pa.array(kinds)]), *rows.columns]
         content = pa.Table.from_arrays(columns, schema=pa.schema([*fields, *rows.schema]))
@@ -150,11 +150,11 @@ class DataFileSink:
         schema = self._store.schema
         key_stats, (low, high) = EMPTY_STATS, (EMPTY_ROW, EMPTY_ROW)
         if self._key_fields:
-            types = [one.type for one in self._key_fields]
+            types = [field.type for field in self._key_fields]
             low, high = (encode(types, _row(rows, row, self._key_fields)) for row in (0, rows.num_rows - 1))
-            collected = [collect(rows.column(one.name), one.type, KEY_STATS_MODE) for one in self._key_fields]
+            collected = [collect(rows.column(field.name), field.type, KEY_STATS_MODE) for field in self._key_fields]
             key_stats = serialize(types, collected)
-        columns = {one.name: rows.column(one.name) for one in schema.fields}
+        columns = {field.name: rows.column(field.name) for field in schema.fields}
         value_stats, described = collect_dense(columns, schema.fields, self._stats_modes)
         return DataFile(
             name,
@@ -176,7 +176,7 @@ class DataFileSink:
 
 
 def _row(rows: pa.Table, row: int, fields: Sequence[DataField]) -> list[Any]:
-    return [from_arrow(rows.column(one.name).slice(row, 1), one.type)[0] for one in fields]
+    return [from_arrow(rows.column(field.name).slice(row, 1), field.type)[0] for field in fields]
 
 
 def _local_ms(time_ms: int) -> int:

@@ -20,7 +20,7 @@ def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType],
     for _, group in groupby(sorted(entries, key=place), place):
         together = list(group)
         if together[0].bucket != POSTPONED_BUCKET and _is_a_run(together, key_types):
-            together = [replace(one, file=replace(one.file, level=top_level)) for one in together]
+            together = [replace(entry, file=replace(entry.file, level=top_level)) for entry in together]
         lifted += together
     return lifted
 
@@ -28,5 +28,5 @@ def lift_to_top(entries: Sequence[ManifestEntry], key_types: Sequence[DataType],
 def _is_a_run(entries: Sequence[ManifestEntry], key_types: Sequence[DataType]) -> bool:
     if any(entry.file.delete_row_count != 0 for entry in entries):
         return False
-    ranges = sorted((decode(one.file.min_key, key_types), decode(one.file.max_key, key_types)) for one in entries)
+    ranges = sorted((decode(entry.file.min_key, key_types), decode(entry.file.max_key, key_types)) for entry in entries)
     return all(high < low for (_, high), (low, _) in pairwise(ranges))

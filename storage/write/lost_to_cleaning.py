@@ -45,15 +45,17 @@ def _indexes_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     name = snapshot.index_manifest
     if name is None or unique not in name:
         return []
-    paths = [one.path for one in index_files_of(store, snapshot) if not one.is_external]
+    paths = [file.path for file in index_files_of(store, snapshot) if not file.is_external]
     return [store.paths.manifest(name), *(path for path in paths if unique in path.rpartition("/")[2])]
 
 
 def _taken_until(store: TableStore, snapshot: Snapshot | None) -> int | None:
     """Up to which time of writing files may be taken by those that are cleaning and have not seen a snapshot; None by none."""
     cleanings = store.cleanings
-    unseen = [one for one in cleanings.all() if snapshot is None or not cleanings.has_seen(one, snapshot)]
-    return max((one.until_ms for one in unseen), default=None)
+    unseen = [
+        cleaning for cleaning in cleanings.all() if snapshot is None or not cleanings.has_seen(cleaning, snapshot)
+    ]
+    return max((each.until_ms for each in unseen), default=None)
 
 
 def _written_until(store: TableStore, paths: Sequence[str], until_ms: int) -> str | None:

@@ -15,21 +15,21 @@ from ..options import TableOptions
 def pick_merges(manifests: Sequence[ManifestFile], options: TableOptions) -> list[list[ManifestFile]]:
     """The manifests in order, in groups: a group of one stays as it is, a larger one becomes one manifest."""
     target = options.manifest_target_file_size_bytes
-    loose = [one for one in manifests if one.deleted_file_count or one.size_bytes < target]
-    if sum(one.size_bytes for one in loose) >= options.manifest_full_compaction_threshold_size_bytes:
+    loose = [manifest for manifest in manifests if manifest.deleted_file_count or manifest.size_bytes < target]
+    if sum(each.size_bytes for each in loose) >= options.manifest_full_compaction_threshold_size_bytes:
         # Deletes may concern any older manifest, so that all of them take part.
         return [list(manifests)]
     groups: list[list[ManifestFile]] = []
     group: list[ManifestFile] = []
-    for one in manifests:
-        group.append(one)
+    for item in manifests:
+        group.append(item)
         if sum(member.size_bytes for member in group) >= target:
             groups.append(group)
             group = []
     if len(group) >= options.manifest_merge_min_count:
         groups.append(group)
     else:
-        groups.extend([one] for one in group)
+        groups.extend([each] for each in group)
     return groups
 
 

@@ -37,7 +37,7 @@ class Overwrite:
         if self.matching is None:
             return True
         values = store.partition_values(partition)
-        return any(all(values[name] == value for name, value in one.items()) for one in self.matching)
+        return any(all(values[name] == value for name, value in each.items()) for each in self.matching)
 
 
 @dataclass(frozen=True, slots=True)

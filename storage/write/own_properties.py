@@ -59,18 +59,21 @@ def _parsed(text: str) -> Any:
 
 def _are_sources(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, list)
-        and len(one) in (5, 6)
-        and all(isinstance(name, str) for name in one[:4])
-        and all(isinstance(number, int) and not isinstance(number, bool) for number in one[4:])
-        for one in value
+        isinstance(each, list)
+        and len(each) in (5, 6)
+        and all(isinstance(name, str) for name in each[:4])
+        and all(isinstance(number, int) and not isinstance(number, bool) for number in each[4:])
+        for each in value
     )
 
 
 def _are_columns(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(sources, list)
-        and all(isinstance(one, list) and len(one) == 4 and all(isinstance(x, str) for x in one) for one in sources)
+        and all(
+            isinstance(source, list) and len(source) == 4 and all(isinstance(x, str) for x in source)
+            for source in sources
+        )
         for sources in value.values()
     )
 

@@ -52,7 +52,7 @@ class NumberedFiles:
         self._added = added
         self._changelog = changelog
         numbered = [message for message in messages if message.numbered_at is not None]
-        self._names = {entry.file.name for one in numbered for entry in (*one.added, *one.changelog)}
+        self._names = {entry.file.name for each in numbered for entry in (*each.added, *each.changelog)}
         marks = [message.numbered_at for message in numbered if message.numbered_at is not None]
         self._mark = min(marks, key=lambda mark: mark.snapshot_id, default=None)
         self._times_written = 0
@@ -230,8 +230,8 @@ def _stored_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
         VALUE_KIND: pa.field(VALUE_KIND, pa.int8(), False),
     }
     keys = {
-        f"{KEY_PREFIX}{one.name}": pa.field(f"{KEY_PREFIX}{one.name}", one.type.to_arrow(), False)
-        for one in schema.fields_named(schema.trimmed_primary_keys)
+        f"{KEY_PREFIX}{field.name}": pa.field(f"{KEY_PREFIX}{field.name}", field.type.to_arrow(), False)
+        for field in schema.fields_named(schema.trimmed_primary_keys)
     }
     own = {field.name: field for field in schema.to_arrow()}
     known = {**own, **keys, **system}

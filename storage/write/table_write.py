@@ -92,7 +92,7 @@ def duplicate_keys_of(snapshot: Snapshot) -> int:
 
 def earliest(times_ms: Iterable[int | None]) -> int | None:
     """The earliest of some times, of which not all are known."""
-    return min((one for one in times_ms if one is not None), default=None)
+    return min((time_ms for time_ms in times_ms if time_ms is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -204,11 +204,11 @@ class TableWrite:
 
     def _refuse_long_partitions(self, table: pa.Table) -> None:
         """Raise InvalidRequest for values that make no directory name, before any file is written."""
-        for one in self._partition_fields:
-            column = table.column(one.name)
-            if one.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
+        for each in self._partition_fields:
+            column = table.column(each.name)
+            if each.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
                 for value in pc.unique(column).to_pylist():
-                    partition_path([one], [value], self._options, for_writing=True)
+                    partition_path([each], [value], self._options, for_writing=True)
 
     def _without_ignored(self, table: pa.Table, kinds: np.ndarray | None) -> tuple[pa.Table, np.ndarray | None]:
         if kinds is None:
@@ -241,8 +241,8 @@ class TableWrite:
         tables = [table for table, _ in self._buffers]
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         kinds = None
-        if any(one is not None for _, one in self._buffers):
-            parts = [np.zeros(len(table), np.int8) if one is None else one for table, one in self._buffers]
+        if any(each is not None for _, each in self._buffers):
+            parts = [np.zeros(len(table), np.int8) if each is None else each for table, each in self._buffers]
             kinds = np.concatenate(parts)
         self._buffers, self._buffered_bytes = [], 0
         rows = rows.combine_chunks()
@@ -302,7 +302,7 @@ class TableWrite:
     def _merged(self, arrived: "_Arrived") -> "_Arrived":
         """One row for each key, made by the merge engine of the table: a file holds no key twice."""
         rows, row_count = arrived.rows, arrived.row_count
-        columns = [ranks(rows.column(one.name)) for one in (*self._partition_fields, *self._key_fields)]
+        columns = [ranks(rows.column(each.name)) for each in (*self._partition_fields, *self._key_fields)]
         by_field = [self._engine.order_of(rows.column(name)) for name in self._engine.order_by]
         order = stable_order([*columns, *by_field], row_count)
         starts = np.append(0, np.flatnonzero(last_of_each(columns, order))[:-1] + 1)
@@ -325,7 +325,7 @@ class TableWrite:
         `every_row` keeps rows of repeated keys.
         """
         rows = arrived.rows
-        columns: list[np.ndarray] = [ranks(rows.column(one.name)) for one in self._partition_fields]
+        columns: list[np.ndarray] = [ranks(rows.column(each.name)) for each in self._partition_fields]
         buckets = self._buckets(rows, columns) if arrived.buckets is None else arrived.buckets
         if buckets is not None:
             columns.append(buckets.astype(np.int64))
@@ -333,7 +333,7 @@ class TableWrite:
         if not self._key_fields and (not columns or all(not column.any() for column in columns)):
             yield self._place(rows, 0, buckets), slice(0, rows.num_rows)
             return
-        columns += [ranks(rows.column(one.name)) for one in self._key_fields]
+        columns += [ranks(rows.column(each.name)) for each in self._key_fields]
         order = stable_order(columns, rows.num_rows)
         if self._key_fields and not every_row:
             order = order[last_of_each(columns, order)]
@@ -348,8 +348,8 @@ class TableWrite:
         """The bucket of each row; None if all go to bucket 0. `partitions`: the ranks of the partition columns."""
         if self._dynamic is None and self._options.bucket <= 1:
             return None
-        columns = [rows.column(one.name).combine_chunks() for one in self._bucket_fields]
-        hashes = hash_rows([_array(column) for column in columns], [one.type for one in self._bucket_fields])
+        columns = [rows.column(each.name).combine_chunks() for each in self._bucket_fields]
+        hashes = hash_rows([_array(column) for column in columns], [each.type for each in self._bucket_fields])
         if self._dynamic is None:
             return buckets_of(hashes, self._options.bucket)
         order = stable_order(partitions, rows.num_rows)
@@ -458,14 +458,17 @@ def files_of(write_name: str, store: TableStore) -> list[str]:
     directories = [store.paths.data_root(store.options)]
     for _ in store.schema.partition_keys:
         directories = [
-            f"{one}/{name}" for one in directories for name in store.file_io.list_directories(one) if "=" in name
+            f"{directory}/{name}"
+            for directory in directories
+            for name in store.file_io.list_directories(directory)
+            if "=" in name
         ]
     for directory in directories:
         for bucket in store.file_io.list_directories(directory):
             if bucket.startswith("bucket-"):
                 files = store.file_io.list_files(f"{directory}/{bucket}")
                 prefixes = (_file_prefix(write_name), f"changelog-{write_name}-")
-                found += [f"{directory}/{bucket}/{one.name}" for one in files if one.name.startswith(prefixes)]
+                found += [f"{directory}/{bucket}/{file.name}" for file in files if file.name.startswith(prefixes)]
     return found
 
 

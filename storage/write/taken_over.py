@@ -59,15 +59,17 @@ def taken_over_properties(
     if sources:
         properties[SOURCES_PROPERTY] = json.dumps(sources, ensure_ascii=False)
     properties.pop(UNTRACKED_PROPERTY, None)
-    untracked = [untracked_partitions(one) for one in snapshots]
-    if untracked and all(one is None for one in untracked):
+    untracked = [untracked_partitions(snapshot) for snapshot in snapshots]
+    if untracked and all(each is None for each in untracked):
         properties[UNTRACKED_PROPERTY] = "true"
-    elif silent := [part for one in untracked for part in one or ()]:
+    elif silent := [part for each in untracked for part in each or ()]:
         properties[UNTRACKED_PROPERTY] = json.dumps(sorted(set(silent)))
-    taken: list[list[object]] = [[mark(store, one), one.commit_user, one.commit_identifier] for one in snapshots]
-    taken += [entry for one in snapshots for entry in _taken(one)]
+    taken: list[list[object]] = [
+        [mark(store, snapshot), snapshot.commit_user, snapshot.commit_identifier] for snapshot in snapshots
+    ]
+    taken += [entry for snapshot in snapshots for entry in _taken(snapshot)]
     # Asked after the snapshots were read: what expired meanwhile is there.
-    remembered = [*store.committed.all(), *(one for snapshot in snapshots for one in _taken_expired(snapshot))]
+    remembered = [*store.committed.all(), *(each for snapshot in snapshots for each in _taken_expired(snapshot))]
     properties.pop(TAKEN_OVER_EXPIRED_PROPERTY, None)
     return {
         **properties,
@@ -82,7 +84,7 @@ def _newest_property(store: TableStore, snapshots: Sequence[Snapshot], until: Sn
     """Which snapshot of a branch made the rows that are taken over: the newest of `snapshots` that changed some, or else the
     newest up to `until`.
     """
-    newest = next((one for one in reversed(snapshots) if one.changes_rows), None)
+    newest = next((snapshot for snapshot in reversed(snapshots) if snapshot.changes_rows), None)
     while newest is None and until is not None:
         newest, until = (until, None) if until.changes_rows else (None, store.snapshots.before(until))
     if newest is None:
@@ -175,7 +177,7 @@ def ids_property(remembered: Sequence[Committed]) -> dict[str, str]:
     """The property of a commit by which commit ids of another branch are in it; nothing if there are none."""
     if not remembered:
         return {}
-    return {TAKEN_OVER_EXPIRED_PROPERTY: json.dumps([asdict(one) for one in remembered], ensure_ascii=False)}
+    return {TAKEN_OVER_EXPIRED_PROPERTY: json.dumps([asdict(each) for each in remembered], ensure_ascii=False)}
 
 
 def marks_of(snapshot: Snapshot) -> set[str]:
@@ -212,21 +214,21 @@ def ids_of(snapshots: Iterable[Snapshot]) -> list[Committed]:
     made: list[Committed] = []
     for user, of_user in own.items():
         newest = max(of_user, key=lambda one: (one.commit_identifier, one.id))
-        commits = [(one.commit_identifier, one.time_ms) for one in of_user]
+        commits = [(snapshot.commit_identifier, snapshot.time_ms) for snapshot in of_user]
         made.append(Committed(user, newest.commit_identifier, newest.id).with_commits(commits))
     return list(united([*made, *taken]).values())
 
 
 def _as_taken_over(remembered: Iterable[Committed]) -> list[Committed]:
     """What a branch remembers, as another one takes it over: that has not all identifiers of a user up to the highest."""
-    return list(united(replace(one, highest=None, highest_snapshot_id=None) for one in remembered).values())
+    return list(united(replace(each, highest=None, highest_snapshot_id=None) for each in remembered).values())
 
 
 def _taken_expired(snapshot: Snapshot) -> list[Committed]:
     text = (snapshot.properties or {}).get(TAKEN_OVER_EXPIRED_PROPERTY)
     source = f"Property {TAKEN_OVER_EXPIRED_PROPERTY!r} of snapshot {snapshot.id}"
     try:
-        return [] if text is None else [Committed.from_json(one, source) for one in json.loads(text)]
+        return [] if text is None else [Committed.from_json(each, source) for each in json.loads(text)]
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptData(f"{source} is unreadable: {error}") from None
 

@@ -53,7 +53,7 @@ def row_time(schema: TableSchema) -> RowTime | None:
     if found is None:
         return None
     name = (found[1] or "").replace("``", "`") or found[2]
-    columns = [one for one in schema.fields if one.name.lower() == name.lower()]
+    columns = [field for field in schema.fields if field.name.lower() == name.lower()]
     unit = (found[5] or "SECOND").upper()
     if len(columns) != 1 or not pa.types.is_timestamp(columns[0].to_arrow().type) or unit not in _UNIT_MS:
         return None
@@ -63,4 +63,4 @@ def row_time(schema: TableSchema) -> RowTime | None:
 
 def highest(marks: Iterable[int | None]) -> int | None:
     """The largest of some watermarks, of which there may be none."""
-    return max((one for one in marks if one is not None), default=None)
+    return max((mark for mark in marks if mark is not None), default=None)
