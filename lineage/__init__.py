@@ -19,7 +19,8 @@ from .entities import (
 from .forget import forget
 from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tables, same_snapshot, sinks_at, trace
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
-from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact
+from .jdbc_url import check_jdbc_url
+from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact, reached
 from .reconcile import Until, known_reconciled, reconcile
 from .recorder import RUN_PROPERTY, LineageRecorder, rebuild
 from .store import LineageStore, UnreachableStore, open_lineage_store
@@ -49,6 +50,7 @@ __all__ = [
     "Window",
     "aligned",
     "ancestry_difference",
+    "check_jdbc_url",
     "columns_of",
     "columns_property",
     "compare_ancestries",
@@ -64,6 +66,7 @@ __all__ = [
     "mermaid",
     "neighbour_tables",
     "open_lineage_store",
+    "reached",
     "rebuild",
     "reconcile",
     "rows",

@@ -1,5 +1,6 @@
 """What can be told of a lineage database from its options alone: its kind, its driver, and what to call it in a message."""
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -12,6 +13,7 @@ DIALECTS = {
     "mariadb": ("mysql+pymysql", "pymysql", "mysql"),
     "sqlite": ("sqlite", "sqlite3", ""),
 }
+_PORTS = 65536
 
 
 def kind_of(options: Mapping[str, str]) -> str:
@@ -21,18 +23,46 @@ def kind_of(options: Mapping[str, str]) -> str:
     text = options.get("jdbc.url", "")
     if not text:
         raise InvalidRequest("Lineage needs a database: set 'jdbc.url', for example jdbc:sqlite:/data/lineage.db.")
-    kind = text.removeprefix("jdbc:").split(":", 1)[0].split("+")[0]
-    if kind not in DIALECTS:
-        raise InvalidRequest(
-            f"'jdbc.url' = {named(text)!r}: databases of kind {kind!r} are not supported. "
-            f"Supported: {', '.join(sorted(DIALECTS))}."
-        )
+    kind = _kind(text, "'jdbc.url'")
     _, module, extra = DIALECTS[kind]
     if find_spec(module) is None:
         raise InvalidRequest(
             f"A lineage database of kind {kind} needs the package {module}: install the extra {extra!r}."
         )
     return kind
+
+
+def _kind(text: str, name: str) -> str:
+    kind = text.removeprefix("jdbc:").split(":", 1)[0].split("+")[0]
+    if kind not in DIALECTS:
+        raise InvalidRequest(
+            f"{name} = {named(text)!r}: databases of kind {kind!r} are not supported. "
+            f"Supported: {', '.join(sorted(DIALECTS))}."
+        )
+    return kind
+
+
+def check_jdbc_url(name: str, url: str) -> None:
+    """Raise InvalidRequest, which calls the URL `name`, for one that can lead to no database, or to another one wherever a
+    program is started. No database is asked.
+    """
+    if not url.startswith("jdbc:"):
+        raise InvalidRequest(
+            f"{name} = {named(url)!r} is no JDBC URL: write jdbc:sqlite:/path or jdbc:postgresql://host/db."
+        )
+    kind = _kind(url, name)
+    rest = url.removeprefix("jdbc:").partition(":")[2]
+    if kind == "sqlite":
+        if not rest.removeprefix("//").startswith("/"):
+            raise InvalidRequest(f"{name} = {named(url)!r} names no file by an absolute path: write jdbc:sqlite:/path.")
+        return
+    # What stands before the last @ may be a password, of any characters.
+    found = re.fullmatch(
+        r"//(?:.*@)?(?P<host>\[[^]]*\]|[^@:/?]*)(?::(?P<port>[^/?]*))?([/?].*)?", rest.partition("?")[0]
+    )
+    port = "" if found is None else found["port"] or "1"
+    if found is None or not found["host"] or not (port.isdecimal() and 0 < int(port) < _PORTS):
+        raise InvalidRequest(f"{name} = {named(url)!r} cannot be read: write jdbc:{kind}://host:port/database.")
 
 
 def named(url: str) -> str:

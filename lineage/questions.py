@@ -30,7 +30,14 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
     starts = [ref, *(ref for ref in named if ref.branch == "main")]
-    first: dict[Place, int] = {place_of(ref): ref.snapshot_id for ref in starts}
+    first = reached(stores, {place_of(ref): ref.snapshot_id for ref in starts}, forks)
+    refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
+    return [ref, *sorted(each for each in refs if place_of(each) != place_of(ref))]
+
+
+def reached(stores: Stores, starts: Mapping[Place, int], forks: Forks = lambda _: ()) -> dict[Place, int]:
+    """For each branch that some snapshots, or any after them, went into, the first such snapshot; `starts` are among them."""
+    first = dict(starts)
     frontier = dict(first)
     while frontier:
         found = _made_from(stores, frontier)
@@ -40,8 +47,7 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
                     found[branch] = min(begun_at, found.get(branch, begun_at))
         frontier = {place: number for place, number in found.items() if place not in first or number < first[place]}
         first |= frontier
-    refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
-    return [ref, *sorted(each for each in refs if place_of(each) != place_of(ref))]
+    return first
 
 
 def _made_from(stores: Stores, firsts: Mapping[Place, int]) -> dict[Place, int]:

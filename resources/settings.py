@@ -20,13 +20,23 @@
 import difflib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from storage import InvalidRequest, Secret, guarded_options, guarded_storage, hidden
+from lineage import check_jdbc_url
+from storage import InvalidRequest, Secret, guarded_options, guarded_storage, hidden, revealed
+
+from .setting_values import (
+    check_directories,
+    check_directory,
+    check_spark_config,
+    check_spark_master,
+    check_spark_remote,
+    check_warehouse,
+)
 
 _NAMES = (
     "SNAPLINE_HOME",
@@ -73,9 +83,10 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
-        """Raises InvalidRequest for JSON that cannot be read, and for a variable that nobody reads."""
+        """Raises InvalidRequest for a value that cannot work, and for a variable that nobody reads."""
         given = os.environ if environment is None else environment
         _refuse_unknown(given)
+        _refuse_values(given)
         root = PROJECT_ROOT if (PROJECT_ROOT / "workspace.yaml").exists() else Path.cwd()
         home = Path(given.get("SNAPLINE_HOME") or root / ".snapline").expanduser().resolve()
         return cls(
@@ -106,6 +117,22 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             near = difflib.get_close_matches(name, _NAMES, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Variables: {', '.join(_NAMES)}."
             raise InvalidRequest(f"The environment variable {name} is read by nobody. {hint}")
+
+
+def _refuse_values(given: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a value with which nothing could be done later. What is JSON is read elsewhere."""
+    checks: tuple[tuple[str, Callable[[str, str], None]], ...] = (
+        ("SNAPLINE_WAREHOUSE", check_warehouse),
+        ("SNAPLINE_LOCK_DIRECTORY", check_directory),
+        ("SNAPLINE_LINEAGE_URL", check_jdbc_url),
+        ("SNAPLINE_SPARK_MASTER", check_spark_master),
+        ("SNAPLINE_SPARK_REMOTE", check_spark_remote),
+    )
+    for name, check in checks:
+        if given.get(name):
+            # Those that may be secrets may also refer to other variables.
+            is_secret = name in ("SNAPLINE_LINEAGE_URL", "SNAPLINE_SPARK_REMOTE")
+            check(name, revealed(given[name]) if is_secret else given[name])
 
 
 def address_of_pages(name: str, text: str) -> str:
@@ -139,6 +166,7 @@ def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:
         raise InvalidRequest(f"{name} is not JSON: {error}") from None
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidRequest(f"{name} = {text!r} must be a JSON list of directories.")
+    check_directories(name, value, urls=name != "SNAPLINE_READABLE_DIRECTORIES")
     return tuple(value)
 
 
@@ -151,4 +179,6 @@ def _json(given: Mapping[str, str], name: str) -> dict[str, str]:
         raise InvalidRequest(f"{name} is not JSON: {error}. Its {len(text)} characters are not shown.") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f'{name} is JSON, but no object: write {{"key": "value", …}}.')
+    if name == "SNAPLINE_SPARK_CONFIG":
+        check_spark_config(name, value)
     return {str(key): each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}

@@ -22,7 +22,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .file_io import FileIO, same_protocol
+from .file_io import FileIO, is_known_protocol, same_protocol
 from .identifier import (
     DEFAULT_CATALOG,
     MAIN_BRANCH,
@@ -159,6 +159,7 @@ __all__ = [
     "guarded_options",
     "guarded_storage",
     "hidden",
+    "is_known_protocol",
     "is_secret_name",
     "metadata_field",
     "metadata_of",

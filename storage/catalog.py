@@ -256,7 +256,8 @@ class Catalog:
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
         refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
-        return f"Table {identifier} does not exist. {existing}"
+        now = self.renamed_to(identifier.full_name)
+        return f"Table {identifier} does not exist. {f'It was renamed to {now}.' if now else existing}"
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
@@ -638,6 +639,16 @@ class Catalog:
     def _discarded(self) -> str:
         """A place of its own for a directory that is about to be deleted."""
         return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
+
+    def renamed_to(self, name: str) -> str | None:
+        """The table that had a name before, by its name of today; of several the one that had it last."""
+        newest: tuple[int, str] | None = None
+        for table in self.tables():
+            with suppress(StorageError):
+                for former in self.former_names(table):
+                    if former.name == name and (newest is None or former.until_ms > newest[0]):
+                        newest = (former.until_ms, table)
+        return None if newest is None else newest[1]
 
     def former_names(self, name: str) -> list[FormerName]:
         """The names that a table had before, oldest first."""

@@ -37,6 +37,7 @@ from .local_file import kind_of, open_regular, refuse_other, stat_of, stat_of_en
 from .lock import CatalogLock, take_lock
 from .object_store import delete_if, is_there, listing, read, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
+from .storage_options import refuse_unknown_options
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
 
 # With it, fsspec takes a file that is in no listing of its own for one that does not exist.
@@ -110,6 +111,7 @@ class FileIO:
                 f"{url}: no file system is known by {self.protocol!r}. Use a path, file:// or s3://."
             ) from None
         self._local = isinstance(self._fs, LocalFileSystem)
+        refuse_unknown_options(self.protocol, type(self._fs), self.storage_options)
         self._clock = clock or Clock()
         self.external_roots = tuple(self._root(root) for root in external_roots)
 
@@ -716,6 +718,11 @@ class FileIO:
 def same_protocol(one: str, other: str) -> bool:
     """Whether URLs of two protocols are of the same file system, as `s3` and `s3a` are."""
     return one == other or other in _SAME_PROTOCOL.get(one, ()) or one in _SAME_PROTOCOL.get(other, ())
+
+
+def is_known_protocol(protocol: str) -> bool:
+    """Whether there is a file system by that name; it may still need a package."""
+    return protocol in fsspec.available_protocols() or protocol in fsspec.registry
 
 
 def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
+from .option_spelling import in_one_spelling
 from .options import TableOptions
 from .redaction import holds_secret
 
@@ -110,6 +111,7 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     """Raise InvalidRequest for a key that nobody follows or a value that cannot be read or followed, Unsupported for what
     cannot be written. What other writers of the format follow may stay as it was `before`.
     """
+    options = in_one_spelling(options)
     changed = {key for key in options if options[key] != (before or {}).get(key)}
     # First: whoever hands a secret over is told so, whatever the key is.
     _refuse_secrets({key: options[key] for key in changed})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .errors import InvalidRequest
+from .option_spelling import in_one_spelling
 from .option_texts import (
     parse_boolean,
     parse_by_level,
@@ -67,6 +68,7 @@ class Options:
     def read(cls, texts: Mapping[str, str]) -> Self:
         """Return the options of `texts`, defaults filled in. Raises InvalidRequest that names the bad option."""
         values = {}
+        texts = in_one_spelling(texts)
         for declared in dataclasses.fields(cls):
             key = declared.metadata["key"]
             if key in texts:

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
@@ -29,6 +29,7 @@ from .guard import Guard
 from .history import Histories
 from .partitions import PartitionsWritten
 from .recovery_pages import Comparisons
+from .renamed import followed
 from .spoilt import Damages
 from .svg import facts_of, shown_time
 from .table_graph import TableGraphs
@@ -129,6 +130,8 @@ def _failed(request: Request, error: Exception) -> Response:
     browser: Browser = request.app.state.browser
     status = 400
     if isinstance(error, NotFound):
+        if request.method == "GET" and (query := followed(browser.session, request.query_params)):
+            return RedirectResponse(f"{request.url.path}?{query}")
         status = 404
     elif isinstance(error, TokenRefused):
         status = 403

@@ -15,6 +15,7 @@ from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, Snapsho
 
 from ..links.address import command, text_of
 from ..session import Session
+from ..warehouse.silent_catalogs import silent_catalogs
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
 from .column_path import column_path
 from .facts import Platform, place_of
@@ -120,6 +121,7 @@ def _page(request: Request) -> Response:
         fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
         open_recoveries=platform.open_recoveries(ref),
+        silent_catalogs=silent_catalogs(browser.session),
         reproduce=command("reproduce", str(ref)),
         picture=picture(
             history,

@@ -13,7 +13,9 @@ from ..recovery.made_good import made_good
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.forks import Forks
 from ..warehouse.partition_condition import condition
+from ..warehouse.silent_catalogs import past_silent_catalogs, silent_catalogs
 from .facts import Facts, Place, Platform, place_of
 
 # More are counted, not named.
@@ -48,7 +50,8 @@ class Affected:
 @dataclass(frozen=True)
 class Damage:
     """Everything that a snapshot went into: what is spoilt now, what is good again, and the names of all other tables.
-    `silent`: catalogs that record no lineage of snapshots, of whose tables nothing can be said.
+    `silent`: catalogs that record no lineage of snapshots, of whose tables nothing can be said, and as little of those that
+    were made from them, which are `unknown`.
     """
 
     bad: SnapshotRef
@@ -56,6 +59,7 @@ class Damage:
     good_again: tuple[Affected, ...]
     sound: tuple[str, ...]
     silent: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def places(self) -> frozenset[tuple[str, str, str, str]]:
@@ -82,13 +86,17 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
         known.setdefault(place_of(ref), []).append(ref)
     found = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
     reached = {_name(affected.first) for affected in found}
-    silent = tuple(name for name in session.catalog_names() if not session.records_lineage(name))
+    silent = tuple(silent_catalogs(session))
+    unknown = tuple(
+        name for name in past_silent_catalogs(session, stores, Forks(session.catalog_of)) if name not in reached
+    )
     return Damage(
         bad,
         tuple(affected for affected in found if affected.is_spoilt),
         tuple(affected for affected in found if not affected.is_spoilt),
-        tuple(name for name in _all_tables(session, silent) if name not in reached),
+        tuple(name for name in _all_tables(session, silent) if name not in reached and name not in unknown),
         silent,
+        unknown,
     )
 
 

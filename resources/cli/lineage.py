@@ -21,7 +21,7 @@ from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
-from .output import format_option, print_listing, print_outcome
+from .output import format_option, print_listing, print_outcome, say_unknown
 from .parameters import Timestamp
 from .rendering import print_rows
 
@@ -227,6 +227,7 @@ def impact(session: Session, target: str, form: str) -> None:
     """Show what a bad snapshot has spoilt: of each table downstream the first snapshot that it, or one after it, went into."""
     spoilt = session.impact(_known_ref(session, target))
     print_listing(["table", "from snapshot on"], [(ref.table_name, ref.snapshot_id) for ref in spoilt], form)
+    say_unknown(session)
 
 
 @click.command()

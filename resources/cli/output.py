@@ -7,6 +7,10 @@ from typing import Any
 import click
 
 from ..actions import Outcome
+from ..session import Session
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.forks import Forks
+from ..warehouse.silent_catalogs import past_silent_catalogs, silent_catalogs
 from .rendering import FORMATS, console, print_objects, print_rows, rendered_table
 
 format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -30,6 +34,20 @@ def print_outcome(outcome: Outcome, form: str) -> None:
         _print_for_people(outcome)
     if not outcome.sound:
         sys.exit(1)
+
+
+def say_unknown(session: Session) -> None:
+    """Say beside an answer which catalogs, and which tables that were made from theirs, it can tell nothing of."""
+    silent = silent_catalogs(session)
+    if not silent:
+        return
+    past = past_silent_catalogs(session, session.stores_to_ask(), Forks(session.catalog_of))
+    names = ", ".join(name.removeprefix(f"{CATALOG_NAME}.") for name in past)
+    click.echo(
+        f"Of the tables of {', '.join(silent)} nothing is known: no lineage of snapshots is recorded there (option "
+        f"'data-lineage').{f' Nor of what was made from them: {names}.' if names else ''}",
+        err=True,
+    )
 
 
 def _print_for_people(outcome: Outcome) -> None:

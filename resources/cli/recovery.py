@@ -19,7 +19,7 @@ from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
 from ..session import Session
 from .error_log import errors_into
-from .output import format_option, print_listing, print_outcome
+from .output import format_option, print_listing, print_outcome, say_unknown
 from .parameters import OrderedGroup, Timestamp
 from .rendering import console, print_rows
 
@@ -59,6 +59,7 @@ def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partiti
 def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str) -> None:
     """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
     _print_plan(_plan(session, bad, mode, since, partition).rows(), form)
+    say_unknown(session)
 
 
 def _print_plan(rows: list[tuple[Any, ...]], form: str) -> None:

@@ -310,7 +310,7 @@ def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:
             raise InvalidRequest(
                 f"Option {key!r} is not known in a hint." + (f" Did you mean {near[0]!r}?" if near else "")
             )
-    streamed = hints.get("scan.mode") in ("from-snapshot", "from-snapshot-full", "from-timestamp")
+    streamed = hints.get("scan.mode", "").lower() in ("from-snapshot", "from-snapshot-full", "from-timestamp")
     asked: list[Version] = [] if streamed else [value for value in [version_of_options(hints)] if value is not None]
     clause = node.args.get("version")
     if clause is not None:

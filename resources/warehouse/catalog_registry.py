@@ -18,13 +18,12 @@ as a reference in the file. What is a secret is typed as one, and stands in that
 import difflib
 import json
 import logging
-import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lineage import UnreachableStore, open_lineage_store
+from lineage import UnreachableStore, check_jdbc_url, open_lineage_store
 from storage import (
     DEFAULT_CATALOG,
     AlreadyExists,
@@ -45,11 +44,11 @@ from storage import (
 )
 
 from ..private_files import keep_private, write_private
+from ..setting_values import check_warehouse
 
 _log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
 _STORAGE = "storage."
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _NOT_KEPT = ("warehouse", "type", "jdbc.username")
 _TABLE_DEFAULTS = "table-storage."
 _FILE_PATH = "table-storage.file.path"
@@ -128,7 +127,9 @@ class CatalogRegistry:
             raise InvalidRequest(f"'type' = {options['type']!r}: a catalog is of type {', '.join(_TYPES)}.")
         if not options.get("warehouse"):
             raise InvalidRequest(f"Catalog {name!r} needs a 'warehouse': the path or URL of its tables.")
-        _refuse_relative(name, str(revealed(resolved(options["warehouse"]))))
+        check_warehouse(f"Catalog {name!r}: 'warehouse'", revealed(options["warehouse"]))
+        if options.get("jdbc.url") and options.get("lineage-meta", "jdbc") == "jdbc":
+            check_jdbc_url(f"Catalog {name!r}: 'jdbc.url'", revealed(options["jdbc.url"]))
         # Whatever may refuse the catalog comes before what writes to its warehouse.
         fixed = {key: value for key, value in options.items() if key in _FIXED}
         open_catalog(name, {key: value for key, value in options.items() if _opens(key)}).refuse_other_options(fixed)
@@ -184,15 +185,6 @@ class CatalogRegistry:
     def _write(self, known: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: written_options(options) for name, options in known.items()}
         write_private(self._file, json.dumps(plain, indent=2, sort_keys=True))
-
-
-def _refuse_relative(name: str, warehouse: str) -> None:
-    """Raise InvalidRequest for a path that means another directory wherever a program is started."""
-    if not warehouse.startswith("/") and not _SCHEME.match(warehouse):
-        raise InvalidRequest(
-            f"Catalog {name!r}: 'warehouse' = {hidden(warehouse)!r} is no absolute path, and no URL such as "
-            "s3://bucket/warehouse: programs that are started elsewhere would look for the tables there."
-        )
 
 
 def _settled(name: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,16 @@ from lineage import (
     reconcile,
     stopping_nobody,
 )
-from storage import DEFAULT_CATALOG, Catalog, FileLock, StorageError, Table, refers_to_environment, revealed
+from storage import (
+    DEFAULT_CATALOG,
+    Catalog,
+    FileLock,
+    InvalidRequest,
+    StorageError,
+    Table,
+    refers_to_environment,
+    revealed,
+)
 
 from ..private_files import make_private_directory
 from ..settings import Settings
@@ -34,7 +43,7 @@ class Catalogs:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_environment()
-        make_private_directory(self.settings.home)
+        _make_home(self.settings.home)
         self._opened: dict[str, Catalog] = {}
         self._reconciled: set[tuple[str, str]] = set()
 
@@ -269,6 +278,19 @@ class Catalogs:
     def close(self) -> None:
         """Close the lineage stores that were opened."""
         self._stores.close()
+
+
+def _make_home(home: Path) -> None:
+    """Make the home. Raises InvalidRequest that names the setting if there can be none."""
+    try:
+        make_private_directory(home)
+        is_directory = home.is_dir()
+    except OSError as error:
+        raise InvalidRequest(
+            f"{home} cannot be the home ({error.strerror}): set SNAPLINE_HOME to another directory."
+        ) from None
+    if not is_directory:
+        raise InvalidRequest(f"{home} cannot be the home (it is no directory): set SNAPLINE_HOME to another one.")
 
 
 def _warn(warnings: Mapping[str, str]) -> None:

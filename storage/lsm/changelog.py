@@ -24,18 +24,35 @@ def changelog(
     told_level: int,
     *,
     drops_equal_pairs: bool = False,
+    tells_new_keys_alone: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield +I for keys that came, -D for keys that went, and -U with +U for keys to which rows were written.
 
     Both sides are sorted runs without deletes: key columns, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then values. `after` has a
     column `_LEVEL` besides: to a key whose lowest level is below `told_level` rows were written. Batches come out in key order,
-    without it. `drops_equal_pairs` leaves out updates that changed no value.
+    without it. `drops_equal_pairs` leaves out updates that changed no value, `tells_new_keys_alone` whatever becomes of keys
+    that were there.
     """
     for slices in advance_together([RunCursor(before, _BEFORE), RunCursor(after, _AFTER)], key_count):
         sides = {rank: rows for rows, rank in slices}
-        rows = _between(sides.get(_BEFORE), sides.get(_AFTER), key_count, told_level, drops_equal_pairs)
+        old, new = sides.get(_BEFORE), sides.get(_AFTER)
+        if tells_new_keys_alone:
+            rows = _came(old, new, key_count)
+        else:
+            rows = _between(old, new, key_count, told_level, drops_equal_pairs)
         if rows is not None and rows.num_rows:
             yield rows
+
+
+def _came(old: pa.RecordBatch | None, new: pa.RecordBatch | None, key_count: int) -> pa.RecordBatch | None:
+    if new is None:
+        return None
+    new = new.drop_columns([LEVEL])
+    if old is not None:
+        came = np.ones(new.num_rows, bool)
+        came[match_keys(new, old, key_count)[0]] = False
+        new = new.filter(pa.array(came))
+    return _of_kind(new, INSERT)
 
 
 def _between(

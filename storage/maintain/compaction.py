@@ -18,12 +18,11 @@ import pyarrow as pa
 
 from ..errors import CommitConflict, NotFound
 from ..format.deletion_vector import DeletionVector
-from ..format.parquet_file import ParquetReader
 from ..lsm.changelog import changelog
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.record_expiry import RecordExpiry, record_expiry_of
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_AFTER, VALUE_KIND
+from ..lsm.system_columns import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from ..lsm.universal import LevelRun, UniversalOptions, pick_all_of_level_0, pick_compaction, pick_everything
 from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
@@ -47,6 +46,7 @@ from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
 from .expired_rows import expired_files
 from .mark_replaced import marks_of
+from .may_stay import LARGE_SHARE, may_stay
 from .outdated import outdated_columns
 from .settle_postponed import settle_postponed
 
@@ -56,8 +56,6 @@ _TRIES_AFTER_COMMIT = 3
 _TRIES_UNTIL_SEEN = 10
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
-# A file of this share of the target size is large enough to be left as it is.
-_LARGE_SHARE = 0.7
 Progress = Callable[[int, int], None]
 
 
@@ -272,7 +270,7 @@ def _plan_plain(
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
     for entry in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
-        is_small = entry is not None and entry.file.size_bytes < _LARGE_SHARE * target
+        is_small = entry is not None and entry.file.size_bytes < LARGE_SHARE * target
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
             if len(group) >= least or any(member.file.name in anew for member in group):
                 yield BucketCompaction(tuple(group), 0, False)
@@ -355,13 +353,15 @@ def _rewrite_keyed(store: TableStore, plan: BucketCompaction, bucket: Bucket, si
 
     def may_stay_as_it_is(section: Section) -> bool:
         is_aged = any(file.name in aged for file in section.files)
-        return not is_for_marks and not is_aged and _may_stay(store, plan, bucket, section)
+        if is_for_marks or is_aged or any(file.name in plan.outdated for file in section.files):
+            return False
+        return may_stay(store, section, bucket.directory, plan.output_level, plan.vectors)
 
-    for may_stay, group in groupby(sections, may_stay_as_it_is):
+    for stays, group in groupby(sections, may_stay_as_it_is):
         together = list(group)
         files = [file for section in together for file in section.files]
         old = [entries[file.name, file.level] for file in files if (file.name, file.level) in entries]
-        if may_stay:
+        if stays:
             # The same file on another level is the same file.
             moved = [snapshot for snapshot in old if snapshot.file.level != plan.output_level]
             deleted += moved
@@ -410,7 +410,14 @@ def _tell_changes(store: TableStore, plan: BucketCompaction, bucket: Bucket, sin
             expiring=plan.expiring,
         )
         key_count = len(store.key_types)
-        rows = changelog(before, after, key_count, told_level, drops_equal_pairs=options.changelog_row_deduplicate)
+        rows = changelog(
+            before,
+            after,
+            key_count,
+            told_level,
+            drops_equal_pairs=options.changelog_row_deduplicate,
+            tells_new_keys_alone=options.merge_engine == "first-row",
+        )
         for table in _buffered(rows, options.write_buffer_size_bytes):
             entries += _write_run(store, bucket, table, sink)
     return entries
@@ -444,12 +451,10 @@ def _merged(
 def _merges_single_rows(store: TableStore, plan: BucketCompaction) -> bool:
     """Whether rows that are the only ones of their keys are merged too, as Paimon does it where it looks up.
 
-    Not those of a single file that becomes the only one of its bucket: Paimon leaves it as it is.
+    Not those of a single file that becomes the only one of its bucket: Paimon leaves it as it is, unless it holds retractions.
     """
-    is_all = plan.drops_deletes and len(plan.entries) == 1
-    return (
-        not is_all and merge_engine_of(store.schema).looks_up and any(entry.file.level == 0 for entry in plan.entries)
-    )
+    stays = plan.drops_deletes and len(plan.entries) == 1 and plan.entries[0].file.delete_row_count == 0
+    return not stays and merge_engine_of(store.schema).looks_up and any(entry.file.level == 0 for entry in plan.entries)
 
 
 def _write_run(store: TableStore, bucket: Bucket, rows: pa.Table, sink: DataFileSink) -> list[ManifestEntry]:
@@ -460,31 +465,6 @@ def _write_run(store: TableStore, bucket: Bucket, rows: pa.Table, sink: DataFile
     values = pa.Table.from_arrays(columns, schema=store.schema.to_arrow())
     sequence, kinds = (rows.column(name).to_numpy() for name in (SEQUENCE_NUMBER, VALUE_KIND))
     return sink.write_run(bucket, values, sequence, kinds)
-
-
-def _may_stay(store: TableStore, plan: BucketCompaction, bucket: Bucket, section: Section) -> bool:
-    """Whether the files of a section can be moved to the new level as they are."""
-    if len(section.runs) > 1:
-        return False
-    wanted = store.options.format_of_level(plan.output_level)
-    large = _LARGE_SHARE * store.options.target_file_size(has_primary_key=True)
-    # What reaches the highest level loses its deleted rows.
-    is_marked = plan.output_level == store.options.top_level and any(
-        file.name in plan.vectors for file in section.files
-    )
-    return not is_marked and all(
-        file.name not in plan.outdated
-        and file.size_bytes >= large
-        and file.format == wanted == "parquet"
-        and not _holds_deletes(store, bucket, file.name)
-        for file in section.files
-    )
-
-
-def _holds_deletes(store: TableStore, bucket: Bucket, file_name: str) -> bool:
-    """By the statistics in the file itself: the manifest's count is no proof, and above level 0 nobody looks again."""
-    with ParquetReader(store.file_io, f"{bucket.directory}/{file_name}") as reader:
-        return reader.extremes(VALUE_KIND) not in ((INSERT, INSERT), (UPDATE_AFTER, UPDATE_AFTER))
 
 
 def _buffered(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[pa.Table]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..format.file_index.wanted import PREFIX, renamed_index_option
+from ..option_spelling import in_one_spelling
 
 # Options whose values name columns.
 OF_COLUMNS = (
@@ -40,11 +41,11 @@ def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dic
 
 
 def options_in_case(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """The same options with the names that the table has for its columns, whatever their case was."""
+    """The same options with the names that the table has for its columns, whatever their case was, and in one spelling."""
     held = {name.lower(): name for name in columns}
     words = {word for key, value in options.items() for text in (key, value) for word in _MARKS.split(text)}
     others = {word: held[word.lower()] for word in words if word not in columns and word.lower() in held}
     result = renamed_options(options, others)
     if _PATTERN in result:
         result[_PATTERN] = re.sub(r"\$(\w+)", lambda found: f"${others.get(found[1], found[1])}", result[_PATTERN])
-    return result
+    return in_one_spelling(result)

@@ -17,6 +17,7 @@ from ..document import text as document_text
 from ..errors import CorruptData, InvalidRequest, NotFound
 from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH
+from ..option_spelling import in_one_spelling
 from ..options import TableOptions
 from ..paths import TablePaths
 from .unchanged import unchanged
@@ -35,7 +36,8 @@ _TRIES = 3
 class TableSchema:
     """One version of a table's definition. Changed by making a copy with the next id.
 
-    `uuid` tells the table from another one of the same name and columns; None if another writer wrote the file.
+    `uuid` tells the table from another one of the same name and columns; None if another writer wrote the file. `options` have
+    one spelling, whatever was given or written.
     """
 
     id: int
@@ -47,6 +49,9 @@ class TableSchema:
     comment: str | None
     time_ms: int
     uuid: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", in_one_spelling(self.options))
 
     @classmethod
     def from_json(cls, text: str, source: str = "schema") -> "TableSchema":

@@ -296,8 +296,12 @@ class _SectionReader:
     def _read_run(
         self, run: SortedRun, values: Sequence[DataField], row_filter: Predicate | None, system: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
+        ignores_deletes = self._store.options.ignore_delete
         for file in run.files:
-            yield from self._read_keyed(file, values, row_filter, system)
+            for rows in self._read_keyed(file, values, row_filter, system):
+                kept = without_deletes(rows) if ignores_deletes else rows
+                if kept.num_rows:
+                    yield kept
 
     def _read_keyed(
         self, file: DataFile, values: Sequence[DataField], row_filter: Predicate | None, system: Sequence[str]
@@ -338,8 +342,6 @@ class _SectionReader:
                 rows = pa.RecordBatch.from_arrays(columns, [*names, *(field.name for field in values)])
                 if row_filter is not None:
                     rows = rows.filter(row_filter.mask(self._filter_view(rows)))
-                if self._store.options.ignore_delete:
-                    rows = without_deletes(rows)
                 if file.name in self._expiring:
                     rows = self._expiring[file.name].kept(rows)
                 if rows.num_rows:

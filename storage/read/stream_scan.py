@@ -31,6 +31,7 @@ class StartUp:
     timestamp_ms: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", self.mode.lower())
         if self.mode not in START_UP_MODES:
             raise InvalidRequest(f"Start-up mode {self.mode!r} is unknown. Use one of: {', '.join(START_UP_MODES)}.")
         if (self.snapshot_id is not None) != (self.mode in (FROM_SNAPSHOT, FROM_SNAPSHOT_FULL)):

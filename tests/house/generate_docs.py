@@ -12,6 +12,7 @@ from resources.actions import ACTIONS
 from resources.cli import cli
 from resources.cli.lazy_commands import commands_of
 from storage.known_options import ACCEPTED, REFUSED
+from storage.option_spelling import OLDER_KEYS
 from storage.options import TableOptions
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -19,12 +20,15 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 
 def options_page() -> str:
     """The options of tables, as `storage/options.py` declares them."""
+    older = ", ".join(f"`{one}` (`{key}`)" for key, others in OLDER_KEYS.items() for one in others)
     lines = [
         "# Options of tables",
         "",
         "Given when a table is created: `options` of `@table_asset` and of `Catalog.create_table`, or for every new table",
         "of a warehouse as catalog options with the prefix `table-storage.`. An option that is not listed here is",
         "refused when it is set; those that other writers of the format have set are kept as they are.",
+        "Words and truth values are read in any case, and older keys of Paimon as the option's own, which counts where both are",
+        f"given: {older}.",
         "",
         "## Followed",
         "",

@@ -22,7 +22,17 @@ FLOORS: dict[str, list[set[str]]] = {
     "storage": [
         {"redaction", "version"},
         {"errors"},
-        {"clock", "lazy", "date_pattern", "known_options", "local_file", "option_texts", "retractable"},
+        {
+            "clock",
+            "lazy",
+            "date_pattern",
+            "known_options",
+            "local_file",
+            "option_spelling",
+            "option_texts",
+            "retractable",
+            "storage_options",
+        },
         {"option_declaration"},
         {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
@@ -54,7 +64,8 @@ FLOORS: dict[str, list[set[str]]] = {
         {"comparison", "reconcile"},
     ],
     "resources": [
-        {"settings", "private_files", "ports", "java", "code_location", "resource_fields"},
+        {"setting_values", "private_files", "ports", "java", "code_location", "resource_fields"},
+        {"settings"},
         {"warehouse"},
         {"actions", "exports", "links", "spark_session"},
         {"sql"},

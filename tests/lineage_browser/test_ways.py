@@ -5,11 +5,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from resources import Session
 from resources.browser.app import browser_app
 from resources.browser.server import below
+from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -73,3 +75,23 @@ def test_tables_of_other_catalogs_are_named_with_it_everywhere(
     two(session)
     page = client.get(f"/spoilt?ref={quote('other.shop.orders@1')}").text
     assert re.search(r"shop\.orders(</a>)? \(other\)", page)
+
+
+def test_links_to_a_table_that_was_renamed_lead_to_its_name_of_today(session: Session, client: TestClient) -> None:
+    two(session, "shop.old")
+    two(session, "shop.kept")
+    session.catalog.rename_table("shop.old", "shop.older")
+    session.catalog.rename_table("shop.older", "shop.new")
+    for path in ("snapshot", "ancestry", "spoilt", "plan"):
+        page = client.get(f"/{path}?ref=snapline.shop.old@1")
+        assert page.status_code == 200 and "shop.new@1" in page.text, path
+    page = client.get("/compare?left=shop.kept@1&right=shop.old@2")
+    assert page.status_code == 200 and "shop.new@2" in page.text
+    page = client.get("/snapshot?ref=snapline.shop.old@7")
+    assert page.status_code == 404 and "shop.new@7" in page.text
+    assert client.get("/snapshot?ref=snapline.shop.nothing@1").status_code == 404
+    answer = CliRunner().invoke(cli, ["lineage", "shop.old@1"])
+    assert "It was renamed to shop.new." in str(answer.exception)
+    # Another table has the name now: that is what it means.
+    two(session, "shop.old")
+    assert "shop.old@1" in client.get("/snapshot?ref=snapline.shop.old@1").text

@@ -1,5 +1,6 @@
 package snapline;
 
+import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -22,7 +23,9 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
+import org.apache.paimon.options.ConfigOption;
 import org.apache.paimon.options.ExpireConfig;
+import org.apache.paimon.options.FallbackKey;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.reader.RecordReaderIterator;
@@ -93,11 +96,32 @@ final class Requests {
         }
     }
 
-    /** Answers {@code keys}: the options of tables that this version knows. */
-    private static JsonNode options() {
+    /**
+     * Answers {@code keys}: the options of tables that this version knows; {@code words}: the values of those that have
+     * enumerated ones; {@code older}: the older keys of those that have some.
+     */
+    private static JsonNode options() throws Exception {
         ObjectNode answer = PaimonProcess.JSON.createObjectNode();
         ArrayNode keys = answer.putArray("keys");
-        CoreOptions.getOptions().forEach(one -> keys.add(one.key()));
+        ObjectNode words = answer.putObject("words");
+        ObjectNode older = answer.putObject("older");
+        Method typeOf = ConfigOption.class.getDeclaredMethod("getClazz");
+        typeOf.setAccessible(true);
+        for (ConfigOption<?> one : CoreOptions.getOptions()) {
+            keys.add(one.key());
+            Class<?> type = (Class<?>) typeOf.invoke(one);
+            if (type == Boolean.class) {
+                words.putArray(one.key()).add("true").add("false");
+            } else if (type.isEnum()) {
+                ArrayNode values = words.putArray(one.key());
+                for (Object value : type.getEnumConstants()) {
+                    values.add(value.toString());
+                }
+            }
+            for (FallbackKey key : one.fallbackKeys()) {
+                older.withArray(one.key()).add(key.getKey());
+            }
+        }
         return answer;
     }
 

@@ -1,0 +1,75 @@
+"""Values of settings: those with which nothing could be done later are refused when they are read, by the setting's name."""
+
+import re
+from collections.abc import Iterable
+
+from storage import InvalidRequest, hidden, is_known_protocol
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
+_MASTERS = re.compile(
+    r"local|local\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\]|local-cluster\[\d+,\s*\d+,\s*\d+\]|spark://[^\s/]+:\d+(,[^\s/]+:\d+)*"
+    r"|yarn|k8s://\S+"
+)
+_REMOTES = re.compile(r"sc://[^\s/:;]+(:\d{1,5})?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/.*)?|local(\[.+\])?")
+
+
+def check_warehouse(name: str, value: str) -> None:
+    """Raise InvalidRequest for a path that means another directory wherever a program is started."""
+    if not value.startswith("/") and not _SCHEME.match(value):
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r} is no absolute path, and no URL such as s3://bucket/warehouse: programs that are "
+            "started elsewhere would look for the tables there."
+        )
+    _refuse_protocol(name, value)
+
+
+def check_directory(name: str, value: str) -> None:
+    """Raise InvalidRequest for what is no absolute path of this machine."""
+    if not _is_path(value):
+        raise InvalidRequest(f"{name} = {hidden(value)!r} is no directory: give an absolute path.")
+
+
+def check_directories(name: str, values: Iterable[str], *, urls: bool) -> None:
+    """Raise InvalidRequest that names the first of several that is no directory; `urls`: whether it may be on another store."""
+    for value in values:
+        scheme = _SCHEME.match(value) if urls else None
+        path = value[scheme.end() :] if scheme else value
+        if not path.strip("/") or not _is_path(path):
+            raise InvalidRequest(
+                f"{name}: {hidden(value)!r} is no directory: give an absolute path below /"
+                f"{', or a URL such as s3://bucket/path' if urls else ''}, without . and .. in it."
+            )
+        _refuse_protocol(name, value)
+
+
+def check_spark_master(name: str, value: str) -> None:
+    """Raise InvalidRequest for a master that Spark does not know."""
+    if not _MASTERS.fullmatch(value):
+        raise InvalidRequest(f"{name} = {value!r} is no master: write local[*], spark://host:port, yarn or k8s://….")
+
+
+def check_spark_remote(name: str, value: str) -> None:
+    """Raise InvalidRequest for what is no URL of Spark Connect. The value may hold a token."""
+    if not _REMOTES.fullmatch(value):
+        raise InvalidRequest(f"{name} is no URL of Spark Connect: write sc://host:port. Its text is not shown.")
+
+
+def check_spark_config(name: str, keys: Iterable[str]) -> None:
+    """Raise InvalidRequest for a key that Spark would pass over."""
+    for key in keys:
+        if not key.startswith("spark."):
+            raise InvalidRequest(
+                f"{name}: {key!r} is no setting of Spark: those begin with spark., and Hadoop's with spark.hadoop."
+            )
+
+
+def _refuse_protocol(name: str, value: str) -> None:
+    protocol = value.partition(":")[0] if _SCHEME.match(value) else "file"
+    if not is_known_protocol(protocol):
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r}: no file system is known by {protocol!r}. Use a path, file:// or s3://."
+        )
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith("/") and not {".", ".."}.intersection(text.split("/")) and "\0" not in text

@@ -1,0 +1,89 @@
+"""Options as other writers of the format spell them: values in any case, and keys of older versions.
+
+Paimon compares the values of enumerated options and of truth values without their case, and takes an older key of an option
+where the option's own is not given. Every schema, whoever wrote it, has them in one spelling, so that nothing that asks for an
+option has to know of others.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+# The older keys of each option, in the order in which they count.
+OLDER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ignore-delete": ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+    "write-only": ("write.compaction-skip",),
+    "lookup-wait": ("changelog-producer.lookup-wait",),
+    "write.batch-size": ("orc.write.batch-size",),
+    "file-operation.thread-num": ("delete-file.thread-num",),
+    "snapshot.clean-empty-directories": ("snapshot.expire.clean-empty-directories",),
+    "variant.shreddingSchema": ("parquet.variant.shreddingSchema",),
+    "blob-descriptor-field": ("blob.stored-descriptor-fields",),
+}
+
+_KEY_OF_OLDER = {older: key for key, olders in OLDER_KEYS.items() for older in olders}
+
+# Options whose values are words that mean the same in any case.
+IN_ANY_CASE: Final = frozenset(
+    {
+        "type",
+        "bucket-function.type",
+        "merge-engine",
+        "changelog-producer",
+        "sequence.field.sort-order",
+        "tag.automatic-creation",
+        "tag.creation-period",
+        "tag.period-formatter",
+        "partition.expiration-strategy",
+        "file.format",
+        "file.compression",
+        "manifest.format",
+        "metadata.stats-mode",
+        # Truth values.
+        "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete",
+        "change-tracking",
+        "changelog-producer.row-deduplicate",
+        "data-evolution.enabled",
+        "data-file.thin-mode",
+        "deletion-vectors.bitmap64",
+        "deletion-vectors.enabled",
+        "deletion-vectors.merge-on-read",
+        "dynamic-partition-overwrite",
+        "file-index.read.enabled",
+        "force-lookup",
+        "ignore-delete",
+        "ignore-update-before",
+        "index-file-in-data-file-dir",
+        "chain-table.enabled",
+        "partition.legacy-name",
+        "pk-clustering-override",
+        "query-auth.enabled",
+        "row-tracking.enabled",
+        "sequence.snapshot-ordering",
+        "streaming-read-overwrite",
+        "write-only",
+    }
+)
+
+_OF_COLUMNS_IN_ANY_CASE = re.compile(r"fields\..+\.(ignore-retract|distinct|stats-mode)")
+
+
+def own_key(key: str) -> str:
+    """The key that an option has by now."""
+    return _KEY_OF_OLDER.get(key, key)
+
+
+def in_one_spelling(options: Mapping[str, str]) -> dict[str, str]:
+    """The same options under their own keys, and words in lower case. An older key says nothing beside the option's own."""
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        own = own_key(key)
+        if own != key and key != _first_given(own, options):
+            continue
+        found[own] = value.lower() if own in IN_ANY_CASE or _OF_COLUMNS_IN_ANY_CASE.fullmatch(own) else value
+    return found
+
+
+def _first_given(own: str, options: Mapping[str, str]) -> str | None:
+    return next((key for key in (own, *OLDER_KEYS[own]) if key in options), None)

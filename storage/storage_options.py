@@ -1,0 +1,30 @@
+"""Options by which a file system is reached: one that it would pass over is refused.
+
+A misspelt endpoint leads to another store.
+"""
+
+import difflib
+import inspect
+from collections.abc import Iterable
+
+from .errors import Unsupported
+
+# Those of whose options all are named; others take more than their constructors say.
+_CHECKED = ("s3", "s3a")
+_OF_ALL = {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"}
+
+
+def refuse_unknown_options(protocol: str, file_system: type, given: Iterable[str]) -> None:
+    """Raise Unsupported for an option that no constructor of a file system names."""
+    if protocol not in _CHECKED:
+        return
+    known = set(_OF_ALL)
+    for one in file_system.__mro__:
+        if "__init__" in vars(one):
+            parameters = inspect.signature(vars(one)["__init__"]).parameters.values()
+            known |= {each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD} - {"self"}
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}?" if near else "Options are the parameters of s3fs.S3FileSystem."
+            raise Unsupported(f"There is no storage option {key!r} of {protocol!r}. {hint}")

@@ -1,0 +1,90 @@
+"""Values in the environment with which nothing could work: told when they are read, by the name of the variable."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from resources import Session
+from resources.settings import Settings
+from storage import FileIO, InvalidRequest, StorageError
+
+WRONG = [
+    ("SNAPLINE_HOM", "/data"),
+    ("SNAPLINE_WAREHOUSE", "relative/path"),
+    ("SNAPLINE_WAREHOUSE", "s4://bucket/w"),
+    ("SNAPLINE_LINEAGE_URL", "sqlite:///data/l.db"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:oracle:x"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:sqlite:"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:sqlite:lineage.db"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql:db"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://host:99999/db"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:mysql://me:s3cretword@host:many/db"),
+    ("SNAPLINE_LOCK_DIRECTORY", "relative"),
+    ("SNAPLINE_EXTERNAL_ROOTS", '["relative"]'),
+    ("SNAPLINE_READABLE_DIRECTORIES", '["relative"]'),
+    ("SNAPLINE_READABLE_DIRECTORIES", '["s3://bucket/in"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["relative"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["/"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["/a/../b"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["s4://bucket/out"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["s3:///"]'),
+    ("SNAPLINE_SPARK_MASTER", "lokal[1]"),
+    ("SNAPLINE_SPARK_MASTER", "local[0]"),
+    ("SNAPLINE_SPARK_MASTER", "spark://host"),
+    ("SNAPLINE_SPARK_REMOTE", "x"),
+    ("SNAPLINE_SPARK_REMOTE", "http://host/;token=s3cretword"),
+    ("SNAPLINE_SPARK_CONFIG", '{"nope": "1"}'),
+    ("SNAPLINE_STORAGE_OPTIONS", "[]"),
+    ("SNAPLINE_BROWSER_READ_ONLY", "maybe"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(InvalidRequest, match=name) as caught:
+        Settings.from_environment({"SNAPLINE_HOME": str(tmp_path), name: value})
+    assert "\n" not in str(caught.value) and "s3cretword" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SNAPLINE_WAREHOUSE", "file:///data/w"),
+        ("SNAPLINE_WAREHOUSE", "memory://w"),
+        ("SNAPLINE_LINEAGE_URL", "jdbc:sqlite:///data/l.db"),
+        ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://me:a@b/c@host:5432/db?password=x@y:z"),
+        ("SNAPLINE_LINEAGE_URL", "jdbc:mariadb://[::1]:3306/db"),
+        ("SNAPLINE_WRITABLE_DIRECTORIES", '["/data/out/", "s3://bucket/exports", "local:///data/x"]'),
+        ("SNAPLINE_SPARK_MASTER", "local[2,4]"),
+        ("SNAPLINE_SPARK_MASTER", "spark://a:7077,b:7077"),
+        ("SNAPLINE_SPARK_MASTER", "k8s://https://host:6443"),
+        ("SNAPLINE_SPARK_REMOTE", "sc://host:15002/;token=abc"),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.sql.shuffle.partitions": 4}'),
+    ],
+)
+def test_values_that_can_work_are_taken(tmp_path: Path, name: str, value: str) -> None:
+    Settings.from_environment({"SNAPLINE_HOME": str(tmp_path), name: value})
+
+
+def test_a_home_that_cannot_be_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for home in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nobody")):
+        with pytest.raises(InvalidRequest, match="SNAPLINE_HOME"):
+            Session(Settings(home, str(tmp_path / "w"), f"jdbc:sqlite:{tmp_path}/l.db"))
+
+
+def test_options_of_a_store_that_it_would_pass_over_are_refused() -> None:
+    pytest.importorskip("s3fs")
+    with pytest.raises(StorageError, match=r"'endpoint'.*'endpoint_url'"):
+        FileIO("s3://bucket/w", {"endpoint": "http://127.0.0.1:9000"})
+    FileIO("s3a://bucket/w", {"endpoint_url": "http://127.0.0.1:9000", "client_kwargs": json.dumps({}), "anon": True})
+
+
+def test_a_catalog_with_a_lineage_database_that_lies_elsewhere_elsewhere_is_refused(session: Session) -> None:
+    home = session.settings.home
+    with pytest.raises(InvalidRequest, match=r"jdbc\.url"):
+        session.sql(
+            f"CREATE CATALOG c WITH ('warehouse' = '{home}/c', 'jdbc.url' = 'jdbc:sqlite:lineage.db')", "duckdb"
+        )
+    assert session.catalog_names() == ["snapline"]
