@@ -32,6 +32,8 @@ from .errors import (
     StoreUnavailable,
 )
 from .file_io import FileIO, Witness, split_url
+from .iceberg.clean_up import withdraw
+from .iceberg.publish import publish_after
 from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
@@ -594,7 +596,9 @@ class Catalog:
             self.views.refuse_taken(target)
             raise taken from None
         self._refuse_view_since(identifier, target)
+        withdraw(store)
         renamed = self.table(target.full_name)
+        publish_after(renamed.store, None)
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
 
@@ -694,6 +698,7 @@ class Catalog:
         if self._file_io.moves_at_once:
             delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
             self._delete_discarded()
+        withdraw(store)
 
     def drop_unwritten(self, table: Table) -> bool:
         """Drop a table that its creator could not fill, unless somebody has written to it since, or branched it, or it is

@@ -81,7 +81,20 @@ class Views:
         if not _is_plain(identifier):
             return None
         content = self._file_io.read_bytes_or_none(self._path(identifier))
-        return None if content is None else _read(content, self._path(identifier))
+        return None if content is None else self._held(identifier, content)
+
+    def damaged(self, database: str) -> list[tuple[str, str]]:
+        """The views of a database that cannot be read: the file of each, and why."""
+        damaged = []
+        for name in self.names(database):
+            identifier = Identifier(database, name)
+            try:
+                content = self._file_io.read_bytes_or_none(self._path(identifier))
+                if content is not None:
+                    self._held(identifier, content)
+            except CorruptData as error:
+                damaged.append((self._path(identifier), str(error)))
+        return damaged
 
     def create(self, name: str, view: View, *, if_not_exists: bool = False, replaces: bool = False) -> bool:
         """Keep a view; says whether it was written. Raises AlreadyExists for a name that is taken."""
@@ -113,7 +126,7 @@ class Views:
             held = self._file_io.read_bytes_or_none(path)
             if held is None:
                 raise self.missing(name)
-            made = change(_read(held, path))
+            made = change(self._held(identifier, held))
             if self._file_io.replace_if(path, held, self._written(identifier, made)):
                 return made
 
@@ -124,7 +137,7 @@ class Views:
         held = self._file_io.read_bytes_or_none(path)
         if held is None:
             raise self.missing(name)
-        view, target = _read(held, path), _named(new_name)
+        view, target = self._held(identifier, held), _named(new_name)
         self.create(new_name, view)
         if not self._file_io.delete_if(path, held):
             # Unless it is somebody else's by now.
@@ -153,6 +166,16 @@ class Views:
     def _refuse_table(self, identifier: Identifier) -> None:
         if self._table_exists(identifier.full_name):
             raise AlreadyExists(f"{identifier} is a table. Choose another name for the view.")
+
+    def _held(self, identifier: Identifier, content: bytes) -> View:
+        """The view that its file holds. Raises CorruptData that says what ends that."""
+        try:
+            return _read(content, self._path(identifier))
+        except CorruptData as error:
+            raise CorruptData(
+                f"{str(error).rstrip('.')}. Restore the file, or create the view again: CREATE OR REPLACE VIEW "
+                f"{identifier.full_name}, or DROP VIEW."
+            ) from None
 
     def _written(self, identifier: Identifier, view: View) -> bytes:
         for key, value in view.options.items():

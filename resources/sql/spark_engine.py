@@ -64,8 +64,8 @@ class SparkEngine(Engine):
         """The rows that stand behind a view. Raises Unsupported for metadata of rows."""
         if read.metadata:
             raise Unsupported(
-                f"{read.metadata[0].removeprefix(PREFIX)!r} is metadata of the rows of {read.source.name}, which DuckDB tells alone: "
-                "use the engine duckdb."
+                f"{read.metadata[0].removeprefix(PREFIX)!r} is metadata of the rows of {read.source.name}, which is told on "
+                "DuckDB alone: use the engine duckdb."
             )
         rows = read.source.rows
         if rows is not None:

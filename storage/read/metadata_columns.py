@@ -2,7 +2,7 @@
 where somebody asks for them by name. `*` does not have them.
 
 A column of the table comes before metadata of its name; `__paimon_` before the name always means the metadata, and so are
-some of them called by Paimon's Spark connector. Follows decision 0049.
+some of them called by Paimon's Spark connector. Follows decision 0050.
 """
 
 from collections.abc import Sequence

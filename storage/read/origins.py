@@ -4,7 +4,7 @@ A commit's own files hold what it wrote. A compaction's files hold what the file
 snapshot, so is every row; else, with a primary key, the sequence number of a row lies within the numbers of the files that one
 snapshot wrote. A row of which nothing of that can be told is of no known snapshot: its file was made of others before history
 begins, or by a commit that copies rows beside those that it writes (UPDATE and MERGE without a primary key), or numbers of
-several writers overlap. Follows decision 0049.
+several writers overlap. Follows decision 0050.
 """
 
 import datetime as dt

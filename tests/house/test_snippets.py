@@ -22,6 +22,12 @@ README = DOCS.parent / "README.md"
 # Which blocks are not carried out here, by page and a piece of their text, and why.
 ELSEWHERE = {
     ("extending.md", "# my_platform/"): "tests/house/test_extending.py runs them as a package",
+    (
+        "readers.md",
+        "from pyiceberg.table import",
+    ): "pyiceberg is in an environment of its own: tests/interop reads with it",
+    ("readers.md", "'metadata.iceberg.storage' = 'hadoop-catalog'"): "tests/interop sets it and reads what follows",
+    ("readers.md", "-- DuckDB"): "of DuckDB's extension: tests/interop reads with it",
     ("readers.md", "from pypaimon import"): "pypaimon is in an environment of its own: tests/interop reads with it",
     ("readers.md", "CREATE CATALOG snapline WITH ('type' = 'paimon'"): "of Flink",
 }
