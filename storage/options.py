@@ -110,7 +110,8 @@ class TableOptions(Options):
     streaming_read_overwrite: bool = option(
         "streaming-read-overwrite",
         "true",
-        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out.",
+        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out. Java's "
+        "readers see them only where `true` is written, which it takes with a key, without lookup or full-compaction.",
         "true or false",
     )
     tag_automatic_creation: str = option(
@@ -199,7 +200,7 @@ class TableOptions(Options):
     partition_timestamp_pattern: str | None = option(
         "partition.timestamp-pattern",
         None,
-        "How partition columns make up a time: `$day $hour:00`. Default: the first.",
+        "How partition columns make up a time: `$day $hour:00:00`. Default: the first.",
     )
     partition_timestamp_formatter: str | None = option(
         "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from ..errors import CorruptData, StorageError
+from ..errors import CorruptData, NotFound, StorageError
 from ..iceberg.lag import lag_of
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.branch_origin import read_origin
@@ -31,7 +31,7 @@ from ..metadata.time_order import rising_since
 from ..paths import TablePaths
 from ..read.file_indexes import FileIndexes
 from ..read.split_read import read_whole_file
-from ..read.version import branch_names
+from ..read.version import branch_names, on_branch
 from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of, taken_newest
@@ -234,11 +234,26 @@ class _BranchCheck:
 
     def _tagged(self, tag: Tag) -> Snapshot:
         """The snapshot of a tag, without a changelog that Paimon has let expire with the snapshot."""
-        snapshot = tag.snapshot
+        is_listed = self._store.snapshots.find(tag.snapshot.id) is not None
+        return self._begun(tag.snapshot) if is_listed else self._untold(tag.snapshot)
+
+    def _begun(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot; the one that a branch begins with is without a changelog that Paimon has let expire with the snapshot of
+        which it was made.
+        """
+        branch = self._store
+        while (origin := read_origin(branch.file_io, branch.paths)) is not None and origin.snapshot_id == snapshot.id:
+            try:
+                branch = on_branch(branch, origin.branch)
+            except NotFound:
+                return self._untold(snapshot)
+            if branch.snapshots.find(snapshot.id) is None:
+                return self._untold(snapshot)
+        return snapshot
+
+    def _untold(self, snapshot: Snapshot) -> Snapshot:
         name = snapshot.changelog_manifest_list
-        if name is None or self._store.snapshots.find(snapshot.id) is not None:
-            return snapshot
-        is_there = self._store.file_io.exists(self._store.paths.manifest(name))
+        is_there = name is None or self._store.file_io.exists(self._store.paths.manifest(name))
         return snapshot if is_there else replace(snapshot, changelog_manifest_list=None)
 
     def _snapshot(self, where: str, snapshot: Snapshot, previous: Snapshot | None) -> None:
@@ -250,7 +265,7 @@ class _BranchCheck:
             self._report.attempt(where, lambda: snapshot.number(key))  # noqa: B023
         base = self._list(where, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self._list(where, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        self._changelog(where, snapshot)
+        self._changelog(where, self._begun(snapshot))
         read = {each.name: self._manifest(where, each) for each in (*(base or ()), *(delta or ()))}
         self._in_time(where, snapshot, previous)
         if base is None or delta is None or None in read.values():

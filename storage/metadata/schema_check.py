@@ -44,6 +44,7 @@ def check_schema(schema: TableSchema) -> None:
 def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
     """Raise InvalidRequest if options that were given name columns that are not there, or say what nobody asks for."""
     options = schema.table_options
+    _refuse_told_overwrites(schema, keys)
     for key in sorted(keys):
         value = schema.options[key]
         if key.startswith("fields."):
@@ -74,6 +75,19 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
                     f"Option {key!r} = {value!r} names {strange[0]!r}, which is no partition column: "
                     f"{', '.join(schema.partition_keys)}."
                 )
+
+
+def _refuse_told_overwrites(schema: TableSchema, keys: Collection[str]) -> None:
+    """Raise InvalidRequest for an option with which Paimon's Java library does not open the table, and which is the default."""
+    key, producer = "streaming-read-overwrite", schema.table_options.changelog_producer
+    if schema.options.get(key) != "true" or not {key, "changelog-producer"} & set(keys):
+        return
+    if not schema.primary_keys or producer in ("lookup", "full-compaction"):
+        beside = f"with 'changelog-producer' = {producer!r}" if schema.primary_keys else "without a primary key"
+        raise InvalidRequest(
+            f"Option {key!r} = 'true': Paimon's Java library does not open a table {beside} that has it. Leave it out: readers "
+            "here see what overwrites did unless it is 'false'."
+        )
 
 
 def _check_untracked(schema: TableSchema) -> None:
