@@ -1,4 +1,4 @@
-"""Metadata columns of rows in SQL: in every place where a name can stand on DuckDB, and hidden unless named. Spark refuses them."""
+"""Metadata columns of rows in SQL: wherever a name can stand on DuckDB, and hidden unless named. Spark refuses them."""
 
 from collections.abc import Callable
 from typing import Any
