@@ -5,6 +5,7 @@ BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 PYPAIMON_READY := .venv/pypaimon/.ready
+PYICEBERG_READY := .venv/pyiceberg/.ready
 PEERS_READY := .venv/peers/.ready
 BROWSER_READY := .venv/browser/.ready
 SITE_READY := .venv/site/.ready
@@ -33,26 +34,26 @@ demo: $(RUN_READY) ## Set everything up, materialize the whole demo through Dags
 ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 	@$(BIN)/snapline ui
 
-test: $(TEST_READY) $(PYPAIMON_READY) ## Set everything up and run the tests that a change needs
+test: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Set everything up and run the tests that a change needs
 	@$(PYTEST) $(ROOMS)
 
-test-rest: $(TEST_READY) $(PYPAIMON_READY) ## Run the others: crashes, random histories, interleavings, other readers, the demo's stories
+test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others: crashes, random histories, interleavings, other readers, the demo's stories
 	@$(PYTEST) $(REST)
 
 test-all: test test-rest ## Run both
 
-test-full: $(TEST_READY) $(PYPAIMON_READY) ## Run all tests with more of what is random
+test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
 
-test-long: $(TEST_READY) $(PYPAIMON_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
+test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 
-interop: $(TEST_READY) $(PYPAIMON_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
+interop: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
 	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop
 
 # ONLY=by_clicks for the story without its variants.
@@ -79,6 +80,7 @@ locks: .venv/bin/uv ## Resolve the dependencies anew (UPGRADE=--upgrade takes ne
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra platform --group build --group test --group lint -o requirements-dev.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group peers -o requirements-peers.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group pypaimon -o requirements-pypaimon.lock >/dev/null
+	@$(COMPILE) $(UPGRADE) --group pyiceberg -o requirements-pyiceberg.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group browser -o requirements-browser.lock >/dev/null
 	@$(COMPILE) $(UPGRADE) --group docs -o requirements-docs.lock >/dev/null
 
@@ -132,6 +134,12 @@ $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock
 	@echo "Installing pypaimon into .venv/pypaimon"
 	@$(UV) venv --allow-existing --python $(BIN)/python .venv/pypaimon
 	@$(UV) pip install --python .venv/pypaimon/bin/python --require-hashes -r requirements-pypaimon.lock
+	@touch $@
+
+$(PYICEBERG_READY): .venv/bin/uv requirements-pyiceberg.lock
+	@echo "Installing pyiceberg into .venv/pyiceberg"
+	@$(UV) venv --allow-existing --python $(BIN)/python .venv/pyiceberg
+	@$(UV) pip install --python .venv/pyiceberg/bin/python --require-hashes -r requirements-pyiceberg.lock
 	@touch $@
 
 $(SITE_READY): .venv/bin/uv requirements-docs.lock

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from .derived import check_given
 from .errors import CommitConflict, CorruptData, StorageError
+from .iceberg.publish import follow_options, refuse_unpublishable
 from .lsm.merge_engines import check_merge_engine
 from .metadata.history import at_latest
 from .metadata.pointed_schema import point_at_main
@@ -26,7 +27,9 @@ from .write.required_columns import became_required
 def alter(store: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
     """The table under a new version of the schema: see `Table.alter`."""
     with beside_history(store, "The schema"):
-        return _altered(store, changes)
+        altered = _altered(store, changes)
+    follow_options(store, altered)
+    return altered
 
 
 def _altered(opened: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
@@ -39,16 +42,20 @@ def _altered(opened: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
         changed = replace(changed, uuid=store.clock.unique_name())
         check_merge_engine(changed)
         check_given(changed, store.schema)
+        refuse_unpublishable(store, changed)
         required = became_required(store.schema, changed)
         _refuse_nulls_held(store, required)
         # Another change may take the same number first: then this one is made on top of it.
         if store.schemas.create(changed):
-            if not store.is_same_table() and store.schemas.delete_if(changed):
-                store.refuse_other_table()
-            point_at_main(store.file_io, store.paths, store.read_witness)
-            if required:
-                _look_again(opened, store, changed, required)
-            return store.at_schema(changed)
+            with outcome(
+                f"Version {changed.id} of the schema is there: look at the columns before you repeat the call."
+            ):
+                if not store.is_same_table() and store.schemas.delete_if(changed):
+                    store.refuse_other_table()
+                point_at_main(store.file_io, store.paths, store.read_witness)
+                if required:
+                    _look_again(opened, store, changed, required)
+                return store.at_schema(changed)
 
 
 def _written_schema(store: TableStore) -> TableSchema | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from .altering import write_definition
 from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
 from .errors import InvalidRequest, RowsChanged, StorageError, Unsupported
+from .iceberg.publish import publish_after
 from .maintain.expire import expire_snapshots, retention_of
 from .maintain.follow import compact_written, tell_after
 from .maintain.same_rows import brings_the_same
@@ -298,7 +299,8 @@ class Commits:
         committed: what fails here is left to the next commit, or to a schedule.
         """
         store = self.store
-        afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id)
+        if afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id) is not None:
+            publish_after(store, snapshot.id)
         if not store.options.write_only and self.schema.primary_keys:
             compact_written(store, written, snapshot.id, self._listeners)
         self.let_old_snapshots_go(snapshot)

@@ -139,7 +139,10 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         "index-file-in-data-file-dir=false global-index.external-path global-index.column-update-action",
         _EXTERNAL,
     ),
-    "iceberg": ("metadata.iceberg.*", "metadata for readers of Iceberg is not written here."),
+    "iceberg": (
+        "metadata.iceberg.*",
+        "metadata for readers of Iceberg lie in directories (`metadata.iceberg.storage`), and no catalog is told of them.",
+    ),
     "path": ("path", "tables lie where their catalog and database say."),
     "branch": ("branch=main", "a branch is named with the table: `t$branch_b`."),
     "upserts": ("upsert-key", "rows of a table without a key are never replaced. Give it a primary key."),

@@ -1,7 +1,7 @@
 """Small documents that a warehouse keeps about its tables, as JSON files in a directory of their own."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .arguments import checked
@@ -65,7 +65,24 @@ class Notes:
         return self._file_io.create_exclusively(self.path(name), self._bytes(name, document))
 
     def replace(self, name: str, document: Mapping[str, Any]) -> None:
+        """Write a document, whatever there is."""
         self._file_io.overwrite(self.path(name), self._bytes(name, document))
+
+    def change(self, name: str, change: Callable[[dict[str, Any] | None], Mapping[str, Any] | None]) -> None:
+        """Make a document another one, computed anew from what it is by then if others change it meanwhile. None: there is none,
+        or there is to be none. Raises CorruptData for one that cannot be read, and whatever `change` does.
+        """
+        path = self.path(name)
+        while True:
+            held = self._file_io.read_bytes_or_none(path)
+            made = change(None if held is None else read_document(held, path))
+            if made is None:
+                if held is None or self._file_io.delete_if(path, held):
+                    return
+                continue
+            content = self._bytes(name, made)
+            if content == held or self._file_io.replace_if(path, held, content):
+                return
 
     def delete(self, name: str) -> None:
         """Delete a document."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
@@ -66,6 +67,8 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "row-tracking.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
     "file.format": ("parquet", "orc", "avro"),
+    # Of the others, a metastore would have to be told.
+    "metadata.iceberg.storage": ("disabled", "table-location", "hadoop-catalog"),
 }
 
 _REFUSED_FOR_READING = ("scan.fallback-branch",)
@@ -105,6 +108,29 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
     for key in _REFUSED_FOR_WRITING if for_writing else _REFUSED_FOR_READING:
         if options.get(key):
             raise Unsupported(f"Table {table} has {key!r} = {options[key]!r}, with which it cannot be {doing} here.")
+    if for_writing:
+        _refuse_for_iceberg(options, table)
+
+
+def _refuse_for_iceberg(options: Mapping[str, str], table: str) -> None:
+    """Raise Unsupported for options of a table whose rows readers of Iceberg are to see and would not, or not rightly."""
+    if options.get("metadata.iceberg.storage", "disabled").strip().lower() == "disabled":
+        return
+    wanted = {"metadata.iceberg.format-version": "2", "deletion-vectors.enabled": "false", "file.format": "parquet"}
+    reasons = {
+        "metadata.iceberg.format-version": "metadata are written in version 2",
+        "deletion-vectors.enabled": "readers would see the rows that are marked as deleted",
+        "file.format": "readers find columns by ids, which Parquet files alone hold",
+    }
+    found = {key: options.get(key, value).strip().lower() for key, value in wanted.items()}
+    for _, kind in TableOptions.read(options).file_format_per_level:
+        found["file.format"] = kind if kind != "parquet" else found["file.format"]
+    for key, value in found.items():
+        if value != wanted[key]:
+            raise Unsupported(
+                f"Table {table} has 'metadata.iceberg.storage' and {key!r} = {value!r}, which do not go together here: "
+                f"{reasons[key]}. Leave one of them out."
+            )
 
 
 def check_table_options(options: Mapping[str, str], table: str, *, before: Mapping[str, str] | None = None) -> None:
@@ -244,7 +270,10 @@ def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
     declared = [str(declared["key"]) for declared in TableOptions.declared()]
     known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
     for key in sorted(keys):
-        if key in known or _KEYS_OF_COLUMNS.fullmatch(key) or accepted_for(key) is not None:
+        if accepted_for(key) is not None:
+            check_accepted_value(key, options[key])
+            continue
+        if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
         refused = refused_for(key)
         if refused is not None:

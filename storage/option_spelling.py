@@ -39,6 +39,8 @@ IN_ANY_CASE: Final = frozenset(
         "file.compression",
         "manifest.format",
         "metadata.stats-mode",
+        "metadata.iceberg.storage",
+        "metadata.iceberg.storage-location",
         # Truth values.
         "aggregation.remove-record-on-delete",
         "partial-update.remove-record-on-delete",
@@ -56,6 +58,8 @@ IN_ANY_CASE: Final = frozenset(
         "ignore-update-before",
         "index-file-in-data-file-dir",
         "chain-table.enabled",
+        "metadata.iceberg.delete-after-commit.enabled",
+        "metadata.iceberg.manifest-legacy-version",
         "partition.legacy-name",
         "pk-clustering-override",
         "query-auth.enabled",

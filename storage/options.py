@@ -110,7 +110,8 @@ class TableOptions(Options):
     streaming_read_overwrite: bool = option(
         "streaming-read-overwrite",
         "true",
-        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out.",
+        "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out. Java's "
+        "readers see them only where `true` is written, which it takes with a key, without lookup or full-compaction.",
         "true or false",
     )
     tag_automatic_creation: str = option(
@@ -199,7 +200,7 @@ class TableOptions(Options):
     partition_timestamp_pattern: str | None = option(
         "partition.timestamp-pattern",
         None,
-        "How partition columns make up a time: `$day $hour:00`. Default: the first.",
+        "How partition columns make up a time: `$day $hour:00:00`. Default: the first.",
     )
     partition_timestamp_formatter: str | None = option(
         "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
@@ -432,6 +433,61 @@ class TableOptions(Options):
         "Which of the rows of a key comes last by `sequence.field`: the one with the "
         "highest value (`ascending`) or with the lowest (`descending`); nulls come first in both.",
         choices="ascending descending",
+    )
+    metadata_iceberg_storage: str = option(
+        "metadata.iceberg.storage",
+        "disabled",
+        "Where metadata are written after each commit by which readers of Iceberg see the table: `table-location` "
+        "(`metadata` in the table's directory), `hadoop-catalog` (`iceberg/<database>/<table>/metadata` in the warehouse, an "
+        "Iceberg catalog of Hadoop's kind), or `disabled`. Of a table with a primary key they see what is fully compacted.",
+    )
+    metadata_iceberg_storage_location: str | None = option(
+        "metadata.iceberg.storage-location",
+        None,
+        "`table-location` or `catalog-location`. Default: as `metadata.iceberg.storage` says.",
+        choices="table-location catalog-location",
+    )
+    metadata_iceberg_format_version: int = option(
+        "metadata.iceberg.format-version", "2", "Version of Iceberg's format: 2.", "whole number"
+    )
+    metadata_iceberg_delete_after_commit_enabled: bool = option(
+        "metadata.iceberg.delete-after-commit.enabled",
+        "true",
+        "Older versions of Iceberg metadata are deleted with each commit.",
+        "true or false",
+    )
+    metadata_iceberg_previous_versions_max: int = option(
+        "metadata.iceberg.previous-versions-max",
+        "0",
+        "Older versions of Iceberg metadata that are kept then.",
+        "whole number",
+        least=0,
+    )
+    metadata_iceberg_compaction_min_file_num: int = option(
+        "metadata.iceberg.compaction.min.file-num",
+        "10",
+        "Merge small manifests of Iceberg metadata from this number on, once they make up `manifest.target-file-size`.",
+        "whole number",
+        least=1,
+    )
+    metadata_iceberg_compaction_max_file_num: int = option(
+        "metadata.iceberg.compaction.max.file-num",
+        "50",
+        "Merge small manifests of Iceberg metadata from this number on, whatever their size.",
+        "whole number",
+        least=1,
+    )
+    metadata_iceberg_manifest_compression: str = option(
+        "metadata.iceberg.manifest-compression",
+        "snappy",
+        "Compression of Iceberg manifests: `snappy`, `zstd`, `zstandard`, `deflate` or `null`.",
+        choices="snappy zstd zstandard deflate null",
+    )
+    metadata_iceberg_manifest_legacy_version: bool = option(
+        "metadata.iceberg.manifest-legacy-version",
+        "false",
+        "Lists of Iceberg manifests name their fields as Iceberg did up to 1.4.",
+        "true or false",
     )
 
     def format_of_level(self, level: int) -> str:

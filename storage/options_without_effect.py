@@ -56,6 +56,10 @@ def _has_zstd(options: TableOptions) -> bool:
     }
 
 
+def _has_iceberg(options: TableOptions) -> bool:
+    return options.metadata_iceberg_storage != "disabled"
+
+
 def _has_dynamic_buckets(options: TableOptions) -> bool:
     return options.bucket == -1
 
@@ -80,6 +84,11 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
         ),
         (_has_dynamic_buckets, "'bucket' = '-1'"),
     ),
+    **{
+        str(one["key"]): (_has_iceberg, "'metadata.iceberg.storage'")
+        for one in TableOptions.declared()
+        if one["key"].startswith("metadata.iceberg.") and one["key"] != "metadata.iceberg.storage"
+    },
     "partition.expiration-strategy": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-pattern": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-formatter": (_has_expiration, "'partition.expiration-time'"),

@@ -8,6 +8,7 @@ from functools import partial
 from .arguments import checked
 from .document import is_damaged
 from .errors import AlreadyExists, InvalidRequest, NotFound
+from .iceberg.publish import publish_after
 from .identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
@@ -83,6 +84,7 @@ class Tags:
                 raise InvalidRequest(f"A tag is kept for some time, not for {time_retained}.")
         with beside_history(self._store, f"Tag {name!r}"):
             tag = create_tag(self._store, name, snapshot, replace=replace, retained_ms=retained_ms)
+        publish_after(self._store, None)
         if time_retained is not None and tag.time_retained_seconds != retained_seconds(retained_ms):
             kept = f"{tag.time_retained_seconds} s" if tag.time_retained_seconds is not None else "good"
             raise AlreadyExists(
@@ -96,6 +98,7 @@ class Tags:
         self._store.refuse_other_table()
         with beside_history(self._store, "The tag that is due"):
             tag = create_due_tag(self._store)
+        publish_after(self._store, None)
         self._store.troubles.clear(TAG_CREATION)
         return tag
 
@@ -108,12 +111,14 @@ class Tags:
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"):
             try:
-                return self._store.tags.rename(name, new_name, self._store.clock.unique_name())
+                renamed = self._store.tags.rename(name, new_name, self._store.clock.unique_name())
             except NotFound:
                 if self._store.file_io.moves_at_once:
                     self._store.refuse_other_table()
                 self._store.refuse_moved(f"Tag {new_name!r}")
                 raise
+        publish_after(self._store, None)
+        return renamed
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> list[str]:
@@ -132,7 +137,9 @@ class Tags:
             if self._delete_damaged(name):
                 return []
             _refuse_hold(name)
-            return delete_tag(self._store, name)
+            deleted = delete_tag(self._store, name)
+        publish_after(self._store, None)
+        return deleted
 
     def _delete_damaged(self, name: str) -> bool:
         """Forget a name whose file cannot be read; says whether it was so."""
@@ -182,7 +189,9 @@ class Tags:
         """Delete the tags whose retention is over; returns their names."""
         self._store.refuse_other_table()
         with beside_history(self._store, "Tags"):
-            return expire_tags(self._store)
+            expired = expire_tags(self._store)
+        publish_after(self._store, None)
+        return expired
 
     @outcome(_REPEAT)
     @of_same_table

@@ -15,10 +15,19 @@ import pyarrow as pa
 from .arguments import checked
 from .data_types import parse_type, type_from_arrow
 from .document import read_document, sealed, text, texts, writable
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
+from .errors import (
+    AlreadyExists,
+    CommitConflict,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    StoreUnavailable,
+)
 from .file_io import FileIO
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .secret import Secret, guarded_value
+from .store_errors import made_or_told, outcome
 
 _SUFFIX = ".view"
 _VERSION = 1
@@ -81,7 +90,20 @@ class Views:
         if not _is_plain(identifier):
             return None
         content = self._file_io.read_bytes_or_none(self._path(identifier))
-        return None if content is None else _read(content, self._path(identifier))
+        return None if content is None else self._held(identifier, content)
+
+    def damaged(self, database: str) -> list[tuple[str, str]]:
+        """The views of a database that cannot be read: the file of each, and why."""
+        damaged = []
+        for name in self.names(database):
+            identifier = Identifier(database, name)
+            try:
+                content = self._file_io.read_bytes_or_none(self._path(identifier))
+                if content is not None:
+                    self._held(identifier, content)
+            except CorruptData as error:
+                damaged.append((self._path(identifier), str(error)))
+        return damaged
 
     def create(self, name: str, view: View, *, if_not_exists: bool = False, replaces: bool = False) -> bool:
         """Keep a view; says whether it was written. Raises AlreadyExists for a name that is taken."""
@@ -89,7 +111,11 @@ class Views:
         path, content = self._path(identifier), self._written(identifier, view)
         self._refuse_table(identifier)
         self._file_io.make_directory(self._directory(identifier))
-        while not self._file_io.create_exclusively(path, content):
+        while not made_or_told(
+            lambda: self._file_io.create_exclusively(path, content),
+            lambda: self._file_io.read_bytes_or_none(path) == content,
+            f"the view {identifier}",
+        ):
             if if_not_exists:
                 return False
             if not replaces:
@@ -99,7 +125,8 @@ class Views:
                 return True
         try:
             # Somebody may have created a table meanwhile.
-            self._refuse_table(identifier)
+            with outcome(f"View {identifier} is there."):
+                self._refuse_table(identifier)
         except AlreadyExists:
             self._file_io.delete_if(path, content)
             raise
@@ -113,7 +140,7 @@ class Views:
             held = self._file_io.read_bytes_or_none(path)
             if held is None:
                 raise self.missing(name)
-            made = change(_read(held, path))
+            made = change(self._held(identifier, held))
             if self._file_io.replace_if(path, held, self._written(identifier, made)):
                 return made
 
@@ -124,7 +151,7 @@ class Views:
         held = self._file_io.read_bytes_or_none(path)
         if held is None:
             raise self.missing(name)
-        view, target = _read(held, path), _named(new_name)
+        view, target = self._held(identifier, held), _named(new_name)
         self.create(new_name, view)
         if not self._file_io.delete_if(path, held):
             # Unless it is somebody else's by now.
@@ -136,7 +163,14 @@ class Views:
         path = self._path(_named(name))
         if not self._file_io.exists(path):
             raise self.missing(name)
-        self._file_io.delete(path)
+        try:
+            self._file_io.delete(path)
+        except StoreUnavailable:
+            with outcome(f"Whether view {name} is dropped cannot be known: drop it again."):
+                is_there = self._file_io.exists(path)
+            if is_there:
+                with outcome(f"View {name} is not dropped: drop it again.", landed=False):
+                    raise
 
     def refuse_taken(self, identifier: Identifier) -> None:
         """Raise AlreadyExists if a view has a name that a table is to get."""
@@ -153,6 +187,16 @@ class Views:
     def _refuse_table(self, identifier: Identifier) -> None:
         if self._table_exists(identifier.full_name):
             raise AlreadyExists(f"{identifier} is a table. Choose another name for the view.")
+
+    def _held(self, identifier: Identifier, content: bytes) -> View:
+        """The view that its file holds. Raises CorruptData that says what ends that."""
+        try:
+            return _read(content, self._path(identifier))
+        except CorruptData as error:
+            raise CorruptData(
+                f"{str(error).rstrip('.')}. Restore the file, or create the view again: CREATE OR REPLACE VIEW "
+                f"{identifier.full_name}, or DROP VIEW."
+            ) from None
 
     def _written(self, identifier: Identifier, view: View) -> bytes:
         for key, value in view.options.items():

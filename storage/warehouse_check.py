@@ -12,7 +12,7 @@ from .metadata.schema import SchemaFiles
 from .notes import Notes
 from .paths import TablePaths
 from .publications.open_publication import OpenPublication
-from .views import name_of_view
+from .views import Views, name_of_view
 
 
 class Unpublished(BrokenInvariant):
@@ -48,6 +48,8 @@ def _strange(file_io: FileIO, root: str) -> Iterator[BrokenInvariant]:
             path = posixpath.join(directory, name)
             if not is_name(name, "table") and SchemaFiles(file_io, TablePaths(path)).ids():
                 yield _no_name(path, "table")
+        for view, what in Views(file_io, root, lambda _: False).damaged(database.removesuffix(".db")):
+            yield BrokenInvariant(shown_path(view), what)
         for file in file_io.list_files(directory):
             path = posixpath.join(directory, name_of_view(file.name) or ".")
             if name_of_view(file.name) is not None and SchemaFiles(file_io, TablePaths(path)).ids():

@@ -9,7 +9,7 @@ from ..assets.table_asset import TableAsset
 from ..session import Session
 from .left_to_do import left_to_do
 from .publish import uncorrected
-from .record import PUBLISHED, get_record, names
+from .record import DROPPING, PUBLISHED, get_record, names
 from .stages import Recovery
 
 TO_BE_CORRECTED, TO_BE_PUBLISHED = "to be corrected", "to be published"
@@ -50,6 +50,8 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     to_make = [each for each, table in tables.items() if not table.corrected]
     if record.status == PUBLISHED:
         state = "published in spite of something" if record.overrides else "published"
+    elif record.status == DROPPING:
+        state = "being dropped"
     elif wrong:
         state = TO_BE_CORRECTED
     else:

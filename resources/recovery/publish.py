@@ -4,21 +4,24 @@ What always holds: no table of main goes behind what production, or another reco
 by name; and what is published in spite of something stands in the recovery's record.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lineage import sources_of, sources_property
+from lineage import sources_property
 from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, operation_of, whole_number
 
 from ..assets.table_asset import TableAsset
 from ..session import Session
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, left_to_do, makings
-from .record import PUBLISHED, TableRecord, replace_record
+from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
 from .spoilt import repairs_property
 from .stages import Recovery
 from .words import PYTHON, Words
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ def publish(
     is left to do, unless `allow_incomplete`, and the blocking ones of `checks` that fail on the branch, unless
     `allow_failed_checks`. What each of the three made possible is recorded.
     """
+    # What is judged and what is done go by one state of what is remembered, also beside a replay.
+    recovery = recovery.as_seen()
     tables = recovery.changed()
     if not tables:
         raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
@@ -72,18 +77,29 @@ def publish(
         branches.adopt(until, properties, made_from, points=points, heads=judged)
     if discard_main:
         overrides += _given_up(session, recovery)
-    record = recovery.record
-    known = [override for override in overrides if override not in record.overrides]
-    replace_record(session.catalog, replace(record, status=PUBLISHED, overrides=[*record.overrides, *known]))
-    return published(
-        session, recovery, {name: _described(verdict, name in until) for name, verdict in verdicts.items()}
-    )
+    _remember(session, recovery.record, overrides)
+    described = {name: _described(one, name in until) for name, one in verdicts.items()}
+    return published(session, tables, described)
 
 
-def published(session: Session, recovery: Recovery, verdicts: Mapping[str, str]) -> list[Published]:
-    """What the main branches are now."""
+def _remember(session: Session, seen: RecoveryRecord, overrides: Sequence[str]) -> None:
+    """Write down that a recovery is published, and in spite of what, on what others have written down meanwhile."""
+
+    def changed(record: RecoveryRecord) -> RecoveryRecord:
+        known = [one for one in overrides if one not in record.overrides]
+        return replace(record, status=PUBLISHED, overrides=[*record.overrides, *known])
+
+    try:
+        change_record(session.catalog, seen, changed, ends=True)
+    except CommitConflict as error:
+        # Main has it all the same.
+        _log.warning("Recovery %r is published. %s %s", seen.branch, error, " ".join(overrides))
+
+
+def published(session: Session, names: Sequence[str], verdicts: Mapping[str, str]) -> list[Published]:
+    """What the main branches of tables are now."""
     tables = []
-    for name in recovery.changed():
+    for name in names:
         ref = session.table(name).last_change()
         if ref is not None:
             tables.append(Published(name, ref, verdicts.get(name, "published already")))
@@ -106,7 +122,8 @@ def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
         return False
     place = (own.database, own.table, own.branch, own.snapshot_id)
     return any(
-        (source.database, source.table, source.branch, source.snapshot_id) == place for source in sources_of(snapshot)
+        (source.database, source.table, source.branch, source.snapshot_id) == place
+        for source in recovery.sources(snapshot)
     )
 
 
@@ -261,7 +278,7 @@ class _MadeFrom:
         read: dict[str, SnapshotRef] = {}
         for snapshot in branch.snapshots.all():
             if (record.branch_at or 0) < snapshot.id and (newest is None or snapshot.id <= newest):
-                for source in sources_of(snapshot):
+                for source in self._recovery.sources(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:
                         read[f"{source.database}.{source.table}"] = source
         begun = None if record.branch_at is None else self._session.table(name).ref(record.branch_at)

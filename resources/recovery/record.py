@@ -1,16 +1,23 @@
-"""What is remembered of a recovery, in the warehouse: from when, on which tables, and how far it has come."""
+"""What is remembered of a recovery, in the warehouse: from when, on which tables, and how far it has come.
 
-from collections.abc import Mapping
+Nobody writes over what he has not seen: a change is made on what is there by then, or refused if that is another recovery, or
+one that has ended meanwhile.
+"""
+
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from storage import AlreadyExists, Catalog, CorruptData, NotFound
+from storage import AlreadyExists, Catalog, CommitConflict, CorruptData, NotFound
+
+from .renamed import name_now, renamed_since
 
 _KIND = "recovery"
 # Which snapshots the mains of a recovery are, in a document of its own: versions before read no record that has more.
 _MAINS_KIND = "recovery-mains"
-OPEN, PUBLISHED = "open", "published"
+# Whoever drops it says so first, and takes its branches away then.
+OPEN, PUBLISHED, DROPPING = "open", "published", "dropping"
 
 
 @dataclass(frozen=True)
@@ -52,23 +59,44 @@ class RecoveryRecord:
 
 def read_record(catalog: Catalog, branch: str) -> RecoveryRecord | None:
     """None if there is no recovery of that name. Raises CorruptData that says what to do if it cannot be read."""
-    notes = catalog.notes(_KIND)
     try:
-        content = notes.read(branch)
-        if content is None:
-            return None
+        content = catalog.notes(_KIND).read(branch)
+    except CorruptData as error:
+        raise _damaged(branch, str(error)) from None
+    return None if content is None else _parsed(catalog, branch, content)
+
+
+def _parsed(catalog: Catalog, branch: str, content: Mapping[str, Any]) -> RecoveryRecord:
+    try:
         # What a later version keeps besides says nothing to this one.
         known = {**_known(RecoveryRecord, content), "tables": {}}
         record = RecoveryRecord(**known)
-        for name, each in content["tables"].items():
-            record = record.with_table(name, TableRecord(**_known(TableRecord, each)))
-        return _with_identities(catalog, record)
-    except (CorruptData, TypeError, LookupError, AttributeError) as error:
-        reason = str(error) if isinstance(error, CorruptData) else f"File {notes.path(branch)} describes no recovery."
-        raise CorruptData(
-            f"{reason.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
-            "keeps the file aside."
-        ) from None
+        for name, one in content["tables"].items():
+            record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
+        return _by_names_of_now(catalog, _with_identities(catalog, record))
+    except (TypeError, LookupError, AttributeError):
+        raise _damaged(branch, f"File {catalog.notes(_KIND).path(branch)} describes no recovery.") from None
+
+
+def _damaged(branch: str, reason: str) -> CorruptData:
+    return CorruptData(
+        f"{reason.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
+        "keeps the file aside."
+    )
+
+
+def _by_names_of_now(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord:
+    """With each table by the name that it has now, if it was renamed since the recovery began."""
+    renamed = renamed_since(catalog, {*record.base, *record.tables}, record.created_ms)
+    if not renamed:
+        return record
+    table, at, snapshot = record.bad.rpartition("@")
+    return replace(
+        record,
+        base={name_now(renamed, name): number for name, number in record.base.items()},
+        tables={name_now(renamed, name): each for name, each in record.tables.items()},
+        bad=f"{name_now(renamed, table)}{at}{snapshot}",
+    )
 
 
 def get_record(catalog: Catalog, branch: str) -> RecoveryRecord:
@@ -88,17 +116,46 @@ def create_record(catalog: Catalog, record: RecoveryRecord) -> None:
     _keep_identities(catalog, record)
 
 
-def replace_record(catalog: Catalog, record: RecoveryRecord) -> None:
-    """Write a record over the one of the same branch."""
-    # First: those of numbers that the record does not have yet count for nothing.
-    _keep_identities(catalog, record)
-    catalog.notes(_KIND).replace(record.branch, _document(record))
+def change_record(
+    catalog: Catalog, seen: RecoveryRecord, change: Callable[[RecoveryRecord], RecoveryRecord], *, ends: bool = False
+) -> RecoveryRecord:
+    """Make a change of the record that was `seen`, on what others have made of it since; returns what is remembered now.
+
+    Raises CommitConflict, with nothing written, if the recovery was dropped meanwhile, or published, or if somebody drops it;
+    `ends`: what ends it is remembered though others have ended it too.
+    """
+    made = seen
+
+    def changed(content: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        nonlocal made
+        now = None if content is None else _parsed(catalog, seen.branch, content)
+        if now is None or now.created_ms != seen.created_ms:
+            raise CommitConflict(
+                f"Recovery {seen.branch!r} was dropped meanwhile: nothing is written down of it any more."
+            )
+        if now.status != seen.status and not ends:
+            how = "is being dropped" if now.status == DROPPING else "was published meanwhile"
+            raise CommitConflict(f"Recovery {seen.branch!r} {how}. What it has remembered stays as it is.")
+        made = change(now)
+        # First: those of numbers that the record does not have yet count for nothing.
+        _keep_identities(catalog, made)
+        return _document(made)
+
+    catalog.notes(_KIND).change(seen.branch, changed)
+    return made
 
 
-def delete_record(catalog: Catalog, branch: str) -> None:
-    """Delete what is stored of the recovery on a branch."""
-    catalog.notes(_KIND).delete(branch)
-    catalog.notes(_MAINS_KIND).delete(branch)
+def delete_record(catalog: Catalog, record: RecoveryRecord) -> None:
+    """Delete what is stored of a recovery; another one of its name stays."""
+
+    def deleted(content: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        return None if content is None or content.get("created_ms") == record.created_ms else content
+
+    catalog.notes(_KIND).change(record.branch, deleted)
+    try:
+        catalog.notes(_MAINS_KIND).change(record.branch, deleted)
+    except CorruptData:
+        catalog.notes(_MAINS_KIND).delete(record.branch)
 
 
 def set_record_aside(catalog: Catalog, branch: str) -> str:
@@ -123,12 +180,26 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
 
 def _keep_identities(catalog: Catalog, record: RecoveryRecord) -> None:
     mains = {
-        name: [table.main, table.main_identity]
+        name: (table.main or 0, table.main_identity)
         for name, table in record.tables.items()
         if table.main_identity is not None
     }
-    if mains:
-        catalog.notes(_MAINS_KIND).replace(record.branch, {"created_ms": record.created_ms, "mains": mains})
+    if not mains:
+        return
+
+    def kept(content: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        before = (
+            content.get("mains") if content is not None and content.get("created_ms") == record.created_ms else None
+        )
+        # Of two who move a main on at once, the one who has seen more is right.
+        newer = {name: point for name, point in _points(before).items() if name in mains and point[0] > mains[name][0]}
+        return {"created_ms": record.created_ms, "mains": {**mains, **newer}}
+
+    notes = catalog.notes(_MAINS_KIND)
+    try:
+        notes.change(record.branch, kept)
+    except CorruptData:
+        notes.replace(record.branch, kept(None))
 
 
 def _with_identities(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord:
@@ -139,12 +210,20 @@ def _with_identities(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord
     with suppress(CorruptData):
         kept = catalog.notes(_MAINS_KIND).read(record.branch)
     mains = kept.get("mains") if kept is not None and kept.get("created_ms") == record.created_ms else None
-    for name, point in mains.items() if isinstance(mains, dict) else ():
+    for name, (number, identity) in _points(mains).items():
         table = record.tables.get(name)
-        is_point = isinstance(point, list) and len(point) == 2 and isinstance(point[1], str)
-        if table is not None and is_point and point[0] == table.main:
-            record = record.with_table(name, replace(table, main_identity=point[1]))
+        if table is not None and number == table.main:
+            record = record.with_table(name, replace(table, main_identity=identity))
     return record
+
+
+def _points(mains: Any) -> dict[str, tuple[int, str]]:
+    """Numbers and identities of snapshots by the names of tables, as far as they are such."""
+    return {
+        name: (point[0], point[1])
+        for name, point in (mains.items() if isinstance(mains, dict) else ())
+        if isinstance(point, list) and len(point) == 2 and isinstance(point[0], int) and isinstance(point[1], str)
+    }
 
 
 def names(catalog: Catalog) -> list[str]:

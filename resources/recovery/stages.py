@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property, partial
 
 from lineage import NAME_LENGTH, sources_of
 from storage import (
@@ -16,6 +17,8 @@ from storage import (
     InvalidRequest,
     NotFound,
     Snapshot,
+    SnapshotRef,
+    StorageError,
     Table,
     Unsupported,
     check_branch_name,
@@ -28,24 +31,27 @@ from ..session import Session
 from ..sql import Statements
 from .plan import RecoveryPlan
 from .record import (
+    DROPPING,
     PUBLISHED,
     RecoveryRecord,
     TableRecord,
+    change_record,
     create_record,
     delete_record,
     get_record,
     read_record,
-    replace_record,
     set_record_aside,
 )
+from .renamed import Renamed, former_since, source_now
 
 
 class Recovery:
-    """One recovery, known by the name of its branch."""
+    """One recovery, known by the name of its branch. `seen`: what is remembered of it, for who judges by one state of that."""
 
-    def __init__(self, session: Session, branch: str) -> None:
+    def __init__(self, session: Session, branch: str, seen: RecoveryRecord | None = None) -> None:
         self._session = session
         self._catalog = session.catalog
+        self._seen = seen
         self.branch = branch
 
     # --- begin
@@ -75,7 +81,9 @@ class Recovery:
             for table in plan.tables
         }
         known = read_record(session.catalog, branch)
-        if known is None:
+        if known is not None:
+            _refuse_dropping(known)
+        else:
             _refuse_name(branch)
             recovery._refuse_taken()
         if (
@@ -109,18 +117,35 @@ class Recovery:
     @property
     def record(self) -> RecoveryRecord:
         """What is remembered of it. Raises NotFound."""
-        return get_record(self._catalog, self.branch)
+        return self._seen or get_record(self._catalog, self.branch)
+
+    def as_seen(self) -> "Recovery":
+        """The recovery with what is remembered of it now, whatever others make of that. Raises CommitConflict if somebody is
+        dropping it.
+        """
+        record = self.record
+        _refuse_dropping(record)
+        return Recovery(self._session, self.branch, record)
 
     @property
     def tables(self) -> dict[str, TableRecord]:
-        """The tables of the plan, and those that were branched since, when they were first written."""
-        record = self.record
-        tables = dict(record.tables)
-        for name in self._catalog.tables():
+        """The tables of the plan, and those that were branched since, when they were first written; none that were dropped."""
+        record, there = self.record, self._catalog.tables()
+        tables = {name: each for name, each in record.tables.items() if name in there}
+        for name in there:
             if name not in tables and self.is_branched(name):
-                base = record.base.get(name)
-                tables[name] = TableRecord(base, base, [])
+                begun_at = self._begun_at(record, name)
+                tables[name] = TableRecord(begun_at, begun_at, [])
         return tables
+
+    def _begun_at(self, record: RecoveryRecord, name: str) -> int | None:
+        """What the branch of a table that is in no plan began with: a replay may have moved what it begins with meanwhile."""
+        # A damaged one is told of when the branch is published.
+        with suppress(CorruptData):
+            begun_at = self._catalog.table(name).branches.begun_at(self.branch)
+            if begun_at is not None and begun_at[0] == MAIN_BRANCH:
+                return begun_at[1]
+        return record.base.get(name)
 
     def _heads(self) -> dict[str, int]:
         """The newest change of every table, of which no publication is half to be seen."""
@@ -132,6 +157,15 @@ class Recovery:
     def catalog_name(self) -> str:
         """The catalog of its tables, as lineage names it."""
         return self._catalog.name
+
+    def sources(self, snapshot: Snapshot) -> list[SnapshotRef]:
+        """What a snapshot says that it was made from; tables of the recovery that were renamed since, by their names of now."""
+        return [source_now(self._former_names, source, snapshot.time_ms) for source in sources_of(snapshot)]
+
+    @cached_property
+    def _former_names(self) -> Renamed:
+        branched = [name for name in self.record.tables if self._catalog.exists(name)]
+        return former_since(self._catalog, branched, self.record.created_ms)
 
     def snapshot_of_main(self, name: str, number: int) -> Snapshot | None:
         """A snapshot of a table's main; None if it has expired."""
@@ -157,13 +191,29 @@ class Recovery:
             )
 
     def _create_branches(self) -> None:
-        missing = {name: table for name, table in self.record.tables.items() if not self.is_branched(name)}
+        record = self.record
+        missing = {name: one for name, one in record.tables.items() if not self.is_branched(name)}
         for name, table in missing.items():
-            branches = self._catalog.table(name).branches
-            if table.branch_at is None:
+            self._create_branch(record, name, table.branch_at)
+
+    def _create_branch(self, record: RecoveryRecord, name: str, begins_at: int | None) -> None:
+        """Make the branch of a table as part of the recovery that a record is of. Raises CommitConflict, and takes it away
+        again, if that was dropped meanwhile: nobody else would.
+        """
+        branches = self._catalog.table(name).branches
+        # Another run may make it at the same moment.
+        with suppress(AlreadyExists):
+            if begins_at is None:
                 branches.create(self.branch, empty=True)
             else:
-                branches.create(self.branch, snapshot_id=table.branch_at)
+                branches.create(self.branch, snapshot_id=begins_at)
+        now = read_record(self._catalog, self.branch)
+        if now is None or now.status == DROPPING:
+            # Or whoever drops it has taken it away.
+            with suppress(NotFound):
+                branches.delete(self.branch)
+        if now is None or now.status == DROPPING or now.created_ms != record.created_ms:
+            raise CommitConflict(f"Recovery {self.branch!r} was dropped meanwhile. Start another one.")
 
     def is_branched(self, name: str) -> bool:
         """Whether a table has the branch of this recovery."""
@@ -192,14 +242,8 @@ class Recovery:
                 f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
             )
         if not self.is_branched(name):
-            base = self._begins_at(record, name)
-            branches = self._catalog.table(name).branches
-            # Another run may make it at the same moment.
-            with suppress(AlreadyExists):
-                if base is None:
-                    branches.create(self.branch, empty=True)
-                else:
-                    branches.create(self.branch, snapshot_id=base)
+            _refuse_dropping(record)
+            self._create_branch(record, name, self._begins_at(record, name))
         return self._session.table(name).on_branch(self.branch)
 
     def _begins_at(self, record: RecoveryRecord, name: str) -> int | None:
@@ -214,7 +258,7 @@ class Recovery:
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
         # No recovery is begun by correcting one that is misspelt.
-        _ = self.record
+        _refuse_dropping(self.record)
         statements = Statements(self._session, None, self.table, branched=self.branched)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
         return [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
@@ -263,7 +307,7 @@ class Recovery:
             if snapshot.time_ms >= record.created_ms
             and any(
                 (f"{source.database}.{source.table}", source.branch) == (name, self.branch)
-                for source in sources_of(snapshot)
+                for source in self.sources(snapshot)
             )
         ]
         # A branch that became the first snapshot of main replaced nothing.
@@ -302,7 +346,7 @@ class Recovery:
         since are computed anew; what no asset makes, and was written by hand before, is left to be written again. Tables
         without a branch are read as main has them now, so that what was computed from older ones is left to do.
         """
-        record = self._rebased()
+        seen = self._rebased()
         anew: list[str] = []
         tables = self.tables
         for name in self.moved():
@@ -324,18 +368,20 @@ class Recovery:
             moved = replace(table, main=head.snapshot_id, main_identity=identity, partitions=partitions)
             if not table.corrected and self.is_branched(name):
                 moved = replace(moved, replayed_at=self.branched(name).snapshots.latest_id())
-            record = record.with_table(name, moved)
-            replace_record(self._catalog, record)
+            seen = change_record(self._catalog, seen, partial(_with_moved, name=name, moved=moved))
         return anew
 
     def _rebased(self) -> RecoveryRecord:
         """Move the tables that are read outside of the branch to main's present state."""
-        record, tables = self.record, self.tables
-        record = replace(
-            record, base={**self._heads(), **{name: record.base[name] for name in tables if name in record.base}}
-        )
-        replace_record(self._catalog, record)
-        return record
+        seen, heads = self.record, self._heads()
+        _refuse_dropping(seen)
+        branched = set(self.tables)
+
+        def rebased(record: RecoveryRecord) -> RecoveryRecord:
+            kept = {name: number for name, number in record.base.items() if name in branched}
+            return replace(record, base={**heads, **kept})
+
+        return change_record(self._catalog, seen, rebased)
 
     def _apply(self, main: Table, after: int, until: int) -> None:
         """Commit the changes of main to its branch, once: those that the branch does not have. What is remembered of the recovery
@@ -379,10 +425,24 @@ class Recovery:
 
     def drop(self) -> list[str]:
         """Delete the branches of the recovery, and what is remembered of it; returns the tables."""
+        record = self.record
+        # From now on nobody goes on with it: neither by a branch that is made later, nor by publishing what is left of it.
+        dropping = change_record(self._catalog, record, lambda now: replace(now, status=DROPPING), ends=True)
         tables = self.changed()
-        if tables:
-            self._catalog.branch_set(self.branch, tables).delete()
-        delete_record(self._catalog, self.branch)
+        try:
+            if tables:
+                self._catalog.branch_set(self.branch, tables).delete()
+        except StorageError:
+            if self.changed() == tables and record.status != DROPPING:
+                # It is part of a publication, say, and stays as it was.
+                change_record(
+                    self._catalog,
+                    dropping,
+                    lambda now: replace(now, status=record.status) if now.status == DROPPING else now,
+                    ends=True,
+                )
+            raise
+        delete_record(self._catalog, record)
         return tables
 
 
@@ -400,6 +460,25 @@ def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
     if tables:
         session.catalog.branch_set(branch, tables).delete()
     return tables, set_record_aside(session.catalog, branch)
+
+
+def _with_moved(record: RecoveryRecord, name: str, moved: TableRecord) -> RecoveryRecord:
+    """A record with what a replay has found of a table, and with what another one has that was at it meanwhile."""
+    known = record.tables.get(name)
+    if known is None:
+        return record.with_table(name, moved)
+    newer = known if (known.main or 0) > (moved.main or 0) else moved
+    partitions: list[dict[str, object]] | None = None
+    if known.partitions is not None and moved.partitions is not None:
+        partitions = [*known.partitions, *(one for one in moved.partitions if one not in known.partitions)]
+    replayed_at = max(one.replayed_at or 0 for one in (known, moved)) or None
+    return record.with_table(name, replace(newer, partitions=partitions, replayed_at=replayed_at))
+
+
+def _refuse_dropping(record: RecoveryRecord) -> None:
+    """Raise CommitConflict if somebody has begun to drop the recovery."""
+    if record.status == DROPPING:
+        raise CommitConflict(f"Recovery {record.branch!r} is being dropped. If whoever did it has died, drop it again.")
 
 
 def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:

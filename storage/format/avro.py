@@ -6,8 +6,9 @@ Schemas are given by the caller; field order and unions stand there exactly as t
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import fastavro
@@ -49,14 +50,23 @@ def parse(schema: dict[str, Any]) -> Any:
     return fastavro.parse_schema(schema)
 
 
-def write_records(parsed_schema: Any, records: Iterable[dict[str, Any]], codec: str, name: str) -> bytes:
-    """A whole container file with a checksum, for a file of that name. `codec` is the value of `manifest.compression`."""
+def write_records(
+    parsed_schema: Any,
+    records: Iterable[dict[str, Any]],
+    codec: str,
+    name: str,
+    metadata: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """A whole container file with a checksum, for a file of that name. `codec` is the value of `manifest.compression`,
+    `metadata` what its head says besides.
+    """
     if codec not in _CODECS:
         raise Unsupported(f"Manifests cannot be compressed with {codec!r}. Supported: {', '.join(_CODECS)}.")
     buffer = io.BytesIO()
     # The mark between blocks comes from the name, which no other file has, so that equal calls make equal files.
     mark = hashlib.md5(name.encode(), usedforsecurity=False).digest()
-    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec], metadata={KEY: UNKNOWN}, sync_marker=mark)
+    head = {**metadata, KEY: UNKNOWN}
+    fastavro.writer(buffer, parsed_schema, records, codec=_CODECS[codec], metadata=head, sync_marker=mark)
     return seal_avro(buffer.getvalue(), name)
 
 

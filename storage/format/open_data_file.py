@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ..data_types import DataType
+from ..data_types import DataField, DataType
 from ..errors import Unsupported
 from ..file_io import FileIO
 from ..options import TableOptions
@@ -37,15 +37,16 @@ def open_writer(
     file_io: FileIO,
     path: str,
     schema: pa.Schema,
-    types: Mapping[str, DataType],
+    fields: Mapping[str, DataField],
     options: TableOptions,
     compression: str,
 ) -> DataFileWriter:
-    """A new file under a name nobody else uses, in the format that its name tells. `types` are those of the columns."""
+    """A new file under a name nobody else uses, in the format that its name tells. `fields` are the table's, by name."""
     match path.rsplit(".", 1)[-1]:
         case "orc":
             return OrcWriter(file_io, path, schema, compression)
         case "avro":
+            types = {name: field.type for name, field in fields.items()}
             return AvroWriter(file_io, path, schema, types, compression)
         case _:
-            return ParquetWriter(file_io, path, schema, options, compression)
+            return ParquetWriter(file_io, path, schema, fields, options, compression)

@@ -88,7 +88,13 @@ def _refuse_negative_fractions(name: str, column: pa.Array) -> None:
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type that ORC has a place for: times are whole numbers there, bytes have no fixed size."""
+    """The Arrow type that ORC has a place for: times are whole numbers there, bytes have no fixed size, at any depth."""
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_storable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_storable(kind.key_type), kind.item_field.with_type(_storable(kind.item_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_storable(field.type)) for field in kind])
     if pa.types.is_time32(kind):
         return pa.int32()
     if pa.types.is_fixed_size_binary(kind):

@@ -1,7 +1,7 @@
 """Data files in Parquet, the format that is written unless an option says otherwise."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..data_types import DataField
 from ..errors import Unsupported
 from ..file_io import FileIO
 from ..option_checks import COMPRESSIONS
@@ -25,6 +26,7 @@ from .data_file import (
     codec,
     damage_named,
 )
+from .field_ids import FIELD_ID, with_field_ids
 from .parquet_footer import name_timestamps
 from .parquet_timestamps import as_numbers, is_fine, leaves, same_moments, timestamps_to_name
 from .seal import KEY, UNKNOWN, check_parquet_end, check_parquet_rows, damaged, footer_bytes
@@ -47,10 +49,19 @@ _VARYING_BYTES = 40
 class ParquetWriter(StreamWriter):
     """Writes one Parquet file."""
 
-    def __init__(self, file_io: FileIO, path: str, schema: pa.Schema, options: TableOptions, compression: str) -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        schema: pa.Schema,
+        fields: Mapping[str, DataField],
+        options: TableOptions,
+        compression: str,
+    ) -> None:
+        """`fields`: those of the table, by name, whose ids the file tells."""
         # Named, not told by their type: pyarrow takes all timestamps of a file for INT96, or none.
         self._timestamps = timestamps_to_name(schema)
-        self._schema = as_numbers(schema) if self._timestamps else schema
+        self._schema = with_field_ids(as_numbers(schema) if self._timestamps else schema, fields)
         self._row_group_rows = options.parquet_row_group_rows
         self._how = {
             "compression": codec(compression, COMPRESSIONS["parquet"], "Parquet"),
@@ -135,6 +146,11 @@ class ParquetReader(DataFileReader):
     @property
     def is_of_java(self) -> bool:
         return (self._file.metadata.created_by or "").startswith("parquet-mr")
+
+    @property
+    def has_field_ids(self) -> bool:
+        """Whether its columns can be told by their ids, which earlier versions did not write."""
+        return all(FIELD_ID in (field.metadata or {}) for field in self._file.schema_arrow)
 
     @property
     def outdated_columns(self) -> list[str]:

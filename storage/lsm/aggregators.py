@@ -246,13 +246,17 @@ def _bool_or(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     return _grouped(column, groups, "max")
 
 
-def _listagg(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+def _late_ones_first(column: pa.Array, groups: Groups) -> pa.Array:
+    """The values with each that comes late before all that are there of its group."""
     late = _late(groups)
-    if late.any():
-        # Each that comes late goes before all that are there.
-        numbers = np.arange(groups.row_count)
-        order = np.lexsort((np.where(late, -numbers, numbers), ~late, groups.of_rows))
-        column = column.take(pa.array(order))
+    if not late.any():
+        return column
+    numbers = np.arange(groups.row_count)
+    return column.take(pa.array(np.lexsort((np.where(late, -numbers, numbers), ~late, groups.of_rows))))
+
+
+def _listagg(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+    column = _late_ones_first(column, groups)
     kept = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(column), "").fill_null(False))
     counts = np.add.reduceat(kept.astype(np.int32), groups.starts)
     offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
@@ -280,6 +284,9 @@ def _parts(text: str, delimiter: str) -> list[str]:
 
 
 def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.Array:
+    if options.ignore_retract:
+        # Java's function that ignores retractions does not tell the one below that a value comes late.
+        column = _late_ones_first(column, groups)
     if not options.distinct and not groups.retracts.any():
         lengths = pc.list_value_length(column).fill_null(0).to_numpy()
         offsets = np.append(0, np.cumsum(np.add.reduceat(lengths, groups.starts))).astype(np.int32)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
+from ..iceberg.publish import publish_after
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
 from ..metadata.snapshot import Snapshot, standing
@@ -128,6 +129,8 @@ def expire_snapshots(store: TableStore, retention: Retention, *, dry_run: bool =
         try:
             removal = _expire(store, retention, history, dry_run=dry_run)
             if removal is not None:
+                if removal.snapshot_ids and not dry_run:
+                    publish_after(store, history[-1].id)
                 return removal
         except NotFound:
             # Somebody else lets the same snapshots expire.

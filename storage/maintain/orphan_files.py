@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from ..errors import CorruptData, InvalidRequest, NotFound, StorageError
+from ..iceberg.clean_up import left_over
 from ..identifier import HOLD_PREFIX
 from ..metadata.cleaning import Cleaning
 from ..metadata.table_store import TableStore
@@ -23,7 +24,18 @@ from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 
 _OWN_DIRECTORIES = ("trouble", "committed", "cleaning")
-_METADATA_DIRECTORIES = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", "service", *_OWN_DIRECTORIES)
+# `metadata`: of Iceberg, whose files are told apart by what names them.
+_METADATA_DIRECTORIES = (
+    "metadata",
+    "schema",
+    "snapshot",
+    "tag",
+    "branch",
+    "consumer",
+    "changelog",
+    "service",
+    *_OWN_DIRECTORIES,
+)
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 
@@ -94,6 +106,11 @@ def _clean(
     ]
     orphans += _stale_snapshots(store, until_ms)
     orphans += _decisions(store, until_ms)
+    orphans += [
+        OrphanFile(path, size)
+        for path, size, time_ms in left_over(store)
+        if time_ms is not None and time_ms <= until_ms
+    ]
     unfinished = list(_unfinished_branches(store, until_ms))
     if not dry_run:
         for orphan in orphans:

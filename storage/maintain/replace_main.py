@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
 from ..file_io import Witness
+from ..iceberg.publish import publish_after
 from ..identifier import MAIN_BRANCH, Identifier
 from ..metadata.consumer import Consumer
 from ..metadata.discard import delete_moved, discard
@@ -331,6 +332,7 @@ def _end(
         _drop_old(main)
         for store, tag in tags_of_branch(main):
             delete_hold(store, tag)
+        publish_after(main, None)
         tell_after(main, put, listeners)
         afterwards(main, RESCALING, lambda: rescale_behind(main, left_out, listeners), None)
     except (NotFound, CorruptData):

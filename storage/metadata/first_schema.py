@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from ..data_types import DataField, DataType, nested_fields, type_from_arrow
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, Unsupported
 from ..format.file_index.wanted import check_file_indexes
 from ..option_checks import check_table_options
 from ..options import TableOptions
 from .case_twins import refuse_new_twins
 from .schema import TableSchema
-from .schema_check import check_avro, check_column_options, check_schema
+from .schema_check import check_avro, check_column_options, check_iceberg, check_schema
 
 
 def new_schema(
@@ -43,10 +43,12 @@ def new_schema(
     highest = max((inner.id for field in fields for inner in (field, *nested_fields(field.type))), default=-1)
     schema = TableSchema(0, fields, highest, partition_keys, primary_keys, texts, comment, time_ms)
     check_schema(schema)
+    _refuse_unsure_directories(schema)
     refuse_new_twins(schema.to_arrow())
     check_column_options(schema, texts)
     check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)
+    check_iceberg(schema)
     return schema
 
 
@@ -59,6 +61,16 @@ def _whole_row_key(
         return {}
     names = [field.name for field in fields if field.name not in partition_keys]
     return {} if not names or any("," in name for name in names) else {"bucket-key": ",".join(names)}
+
+
+def _refuse_unsure_directories(schema: TableSchema) -> None:
+    """Raise Unsupported for partition columns of numbers that each version of Java writes in other digits (decision 0020)."""
+    for field in schema.fields_named(schema.partition_keys):
+        if field.type.is_float:
+            raise Unsupported(
+                f"Partition column {field.name!r} has type {field.type}: which directory Paimon's Java library looks for depends "
+                "on the version of Java. Use DECIMAL or text."
+            )
 
 
 def _names(text: str) -> tuple[str, ...]:

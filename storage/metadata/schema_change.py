@@ -24,7 +24,7 @@ from .default_values import check_defaults, default_text
 from .option_change import check_changed_indexes, check_changed_options, refuse_other_merging
 from .option_columns import OF_COLUMNS, renamed_options
 from .schema import TableSchema
-from .schema_check import check_avro, check_column_options, check_schema
+from .schema_check import check_avro, check_column_options, check_iceberg, check_schema
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -274,6 +274,7 @@ def next_schema(
     }:
         check_defaults(changed)
     check_avro(changed, schema)
+    check_iceberg(changed)
     check_changed_indexes(schema, changed)
     return changed
 

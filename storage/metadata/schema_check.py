@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 
 from ..data_types import READ_ONLY_ROOTS, DataField, DataType, nested_fields
 from ..errors import InvalidRequest, Unsupported
+from ..format.iceberg_types import iceberg_fields, partition_fields
 from ..values import from_literal
 from .schema import KEY_PREFIX, TableSchema
 
@@ -43,6 +44,7 @@ def check_schema(schema: TableSchema) -> None:
 def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
     """Raise InvalidRequest if options that were given name columns that are not there, or say what nobody asks for."""
     options = schema.table_options
+    _refuse_told_overwrites(schema, keys)
     for key in sorted(keys):
         value = schema.options[key]
         if key.startswith("fields."):
@@ -75,6 +77,19 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
                 )
 
 
+def _refuse_told_overwrites(schema: TableSchema, keys: Collection[str]) -> None:
+    """Raise InvalidRequest for an option with which Paimon's Java library does not open the table, and which is the default."""
+    key, producer = "streaming-read-overwrite", schema.table_options.changelog_producer
+    if schema.options.get(key) != "true" or not {key, "changelog-producer"} & set(keys):
+        return
+    if not schema.primary_keys or producer in ("lookup", "full-compaction"):
+        beside = f"with 'changelog-producer' = {producer!r}" if schema.primary_keys else "without a primary key"
+        raise InvalidRequest(
+            f"Option {key!r} = 'true': Paimon's Java library does not open a table {beside} that has it. Leave it out: readers "
+            "here see what overwrites did unless it is 'false'."
+        )
+
+
 def _check_untracked(schema: TableSchema) -> None:
     """Partitions without change tracking are named by values of partition columns."""
     for text in schema.table_options.change_tracking_off_partitions:
@@ -96,6 +111,13 @@ def check_avro(schema: TableSchema, before: TableSchema | None = None) -> None:
     for trouble in _avro_troubles(schema):
         if trouble not in known:
             raise InvalidRequest(trouble)
+
+
+def check_iceberg(schema: TableSchema) -> None:
+    """Raise Unsupported, naming the column, for types that readers of Iceberg could not be shown, if they are to be."""
+    if schema.table_options.metadata_iceberg_storage != "disabled":
+        iceberg_fields(schema.fields)
+        partition_fields(schema.fields_named(schema.partition_keys))
 
 
 def _avro_troubles(schema: TableSchema) -> Iterator[str]:

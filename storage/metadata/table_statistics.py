@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..document import integer, read_document
+from ..document import integer, read_document, sealed
 from ..errors import CorruptData
 from .snapshot import Snapshot
 from .table_store import TableStore
+
+_KEYS = ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class TableStatistics:
 def write_statistics(store: TableStore, statistics: TableStatistics) -> str:
     """Write a statistics file and return its name."""
     name = f"stat-{store.clock.unique_name()}-0"
-    store.file_io.write_bytes(store.paths.statistics(name), json.dumps(statistics.to_json(), indent=2).encode())
+    content = json.dumps(sealed(statistics.to_json(), name), indent=2)
+    store.file_io.write_bytes(store.paths.statistics(name), content.encode())
     return name
 
 
@@ -72,11 +75,28 @@ def statistics_rows(store: TableStore, snapshot: Snapshot | None) -> list[tuple[
     """The statistics that a snapshot names, as the row of a system table; none if it names none."""
     if snapshot is None or snapshot.statistics is None:
         return []
-    path = store.paths.statistics(snapshot.statistics)
-    found = read_document(store.file_io.read_bytes(path), path)
-    keys = ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize")
-    for key in keys:
-        if found.get(key) is None and key in keys[:2]:
+    numbers, columns = read_statistics(store, snapshot.statistics)
+    return [(*numbers, json.dumps(columns, sort_keys=True))]
+
+
+def read_statistics(store: TableStore, name: str) -> tuple[list[int | None], Mapping[str, Any]]:
+    """The numbers of a statistics file, in the order of its system table, and what it says of columns. Raises CorruptData that
+    says what ends that.
+    """
+    path = store.paths.statistics(name)
+    try:
+        return _parsed(read_document(store.file_io.read_bytes(path), path), path)
+    except CorruptData as error:
+        raise CorruptData(
+            f"{str(error).rstrip('.')}. Restore the file, or run ANALYZE TABLE again: rows are not read by it."
+        ) from None
+
+
+def _parsed(found: Mapping[str, Any], path: str) -> tuple[list[int | None], Mapping[str, Any]]:
+    for key in _KEYS[:2]:
+        if found.get(key) is None:
             raise CorruptData(f"File {path} is damaged: it names no {key}.")
-    numbers = [None if found.get(key) is None else integer(found[key], path, key) for key in keys]
-    return [(*numbers, json.dumps(found.get("colStats") or {}, sort_keys=True))]
+    columns = found.get("colStats") or {}
+    if not isinstance(columns, dict):
+        raise CorruptData(f"File {path} is damaged: colStats is no object.")
+    return [None if found.get(key) is None else integer(found[key], path, key) for key in _KEYS], columns

@@ -22,6 +22,7 @@ from .committed import CommittedFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
+from .number_directories import NumberDirectories
 from .pointed_schema import points_at, take_over_schemas
 from .schema import SchemaFiles, TableSchema
 from .snapshot import Snapshot
@@ -156,10 +157,20 @@ class TableStore:
         """The values (`storage.values`) of a manifest's partition, by column."""
         return dict(zip(self.schema.partition_keys, self.decode_partition(partition), strict=True))
 
-    def partition_path(self, partition: bytes) -> str:
-        """`k1=v1/k2=v2` of a partition; empty for tables without."""
+    def partition_path(self, partition: bytes, *, for_writing: bool = False) -> str:
+        """`k1=v1/k2=v2` of a partition; empty for tables without. `for_writing`: InvalidRequest or Unsupported is raised for what
+        makes no directory name that every reader finds.
+        """
         fields = self.schema.fields_named(self.schema.partition_keys)
-        return partition_path(fields, self.decode_partition(partition), self.options)
+        values = self.decode_partition(partition)
+        path = partition_path(fields, values, self.options, for_writing=for_writing)
+        if not any(field.type.is_float for field in fields):
+            return path
+        return self._number_directories.path(fields, values, for_writing=for_writing)
+
+    @lazy_property
+    def _number_directories(self) -> NumberDirectories:
+        return NumberDirectories(self.file_io, self.paths.data_root(self.options), self.options)
 
     def bucket_directory(self, place: Place) -> str:
         """Where the files of a bucket of a partition lie."""

@@ -29,6 +29,7 @@ _SUFFIX = ".json"
 COMPACTION, EXPIRY, FILE_DELETION = "compaction", "expiry", "deletion of files that nobody needs"
 TAG_CREATION, TAG_DELETION, LISTENERS = "creation of due tags", "deletion of old tags", "telling the listeners"
 RESCALING = "rescaling of what came back"
+ICEBERG = "metadata for readers of Iceberg"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ..errors import (
     StoreUnavailable,
     TakenBack,
 )
+from ..iceberg.publish import publish_after
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry
@@ -137,6 +138,7 @@ class TableCommit:
             change.index.drop()
             raise
         if snapshot is not None and is_own:
+            publish_after(self._store, snapshot.id)
             self.notify(snapshot)
         elif snapshot is not None:
             paths = [path for message in messages for path in message.paths]

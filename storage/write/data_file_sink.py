@@ -44,7 +44,8 @@ class DataFileSink:
         self._options = store.options
         self._prefix = prefix
         self._level = level
-        self._types = {field.name: field.type for field in store.schema.fields}
+        self._fields = {field.name: field for field in store.schema.fields}
+        self._types = {name: field.type for name, field in self._fields.items()}
         self._source = source
         # `next` of a counter is atomic.
         self._file_numbers = count()
@@ -90,7 +91,7 @@ class DataFileSink:
             self.begun_ms = now_ms if self.begun_ms is None else min(self.begun_ms, now_ms)
             created_ms = _local_ms(now_ms)
             compression = self._options.compression_of_level(self._level)
-            writer = open_writer(self._store.file_io, path, content.schema, self._types, self._options, compression)
+            writer = open_writer(self._store.file_io, path, content.schema, self._fields, self._options, compression)
             try:
                 end = start
                 while end < content.num_rows and writer.bytes_written < target:

@@ -198,8 +198,9 @@ def _raised(entry: ManifestEntry, shift: int) -> ManifestEntry:
 def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str, shift: int) -> int:
     """Write the rows of a file to another one, their numbers raised; returns its size in bytes."""
     schema = store.schemas.get(entry.file.schema_id)
-    types = {field.name: field.type for field in schema.fields}
-    arrow = {field.name: field.type.to_arrow() for field in schema.fields}
+    fields = {field.name: field for field in schema.fields}
+    types = {name: field.type for name, field in fields.items()}
+    arrow = {name: kind.to_arrow() for name, kind in types.items()}
     arrow |= {f"{KEY_PREFIX}{name}": kind for name, kind in arrow.items()}
     expected = ExpectedFile(types=arrow)
     with open_reader(store.file_io, f"{directory}/{entry.file.name}", types, expected) as reader:
@@ -211,7 +212,7 @@ def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str
     rows = rows.set_column(index, SEQUENCE_NUMBER, pa.array(numbers)).cast(_stored_schema(schema, names))
     options = store.options
     writer = open_writer(
-        store.file_io, f"{directory}/{new_name}", rows.schema, types, options, options.compression_of_level(0)
+        store.file_io, f"{directory}/{new_name}", rows.schema, fields, options, options.compression_of_level(0)
     )
     try:
         step = options.parquet_row_group_rows

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -357,22 +357,22 @@ class TableWrite:
         buckets = np.empty(rows.num_rows, np.int32)
         for start, end in pairwise([0, *ends.tolist()]):
             own = order[start:end]
-            buckets[own] = self._dynamic.of(self._partition(rows, int(own[0]))[0], hashes[own])
+            buckets[own] = self._dynamic.of(self._partition(rows, int(own[0])), hashes[own])
         return buckets
 
-    def _partition(self, rows: pa.Table, row: int) -> tuple[bytes, list[Any]]:
-        """The partition of a row, and its values."""
+    def _partition(self, rows: pa.Table, row: int) -> bytes:
+        """The partition of a row."""
         values = [from_arrow(rows.column(part.name).slice(row, 1), part.type)[0] for part in self._partition_fields]
-        return encode([part.type for part in self._partition_fields], values), values
+        return encode([part.type for part in self._partition_fields], values)
 
     def _place(self, rows: pa.Table, row: int, buckets: np.ndarray | None) -> _Place:
         """The bucket that a row goes to; all rows of a run go to the same one."""
-        partition, values = self._partition(rows, row)
+        partition = self._partition(rows, row)
         only = POSTPONED_BUCKET if self._is_postponed else 0
         bucket = only if buckets is None else int(buckets[row])
         place = self._places.get((partition, bucket))
         if place is None:
-            path = partition_path(self._partition_fields, values, self._options, for_writing=True)
+            path = self._store.partition_path(partition, for_writing=True)
             first = self._first_sequence_number(partition, bucket)
             directory = self._store.paths.bucket(path, bucket, self._options)
             place = self._places[partition, bucket] = _Place(

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LOCKS = {
     "requirements.lock": "required", "requirements-extras.lock": "optional", "requirements-dev.lock": "excluded",
     "requirements-uv.lock": "excluded", "requirements-peers.lock": "excluded", "requirements-pypaimon.lock": "excluded",
-    "requirements-browser.lock": "excluded", "requirements-docs.lock": "excluded",
+    "requirements-pyiceberg.lock": "excluded", "requirements-browser.lock": "excluded", "requirements-docs.lock": "excluded",
 }  # fmt: skip
 _PINNED = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^\s;\\]+)\s*(?:;\s*(?P<marker>[^\\\n]+?))?\s*\\?$"

@@ -175,3 +175,26 @@ def test_what_no_library_writes_alike_is_refused_with_the_reason(catalog: Catalo
         catalog.create_table(
             "m.t", pa.schema([("id", pa.int32()), ("c", pa.binary())]), primary_key=["id"], options=options
         )
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_late_values_of_collect_lie_where_java_puts_them(java: JavaPaimon, catalog: Catalog, ignoring: bool) -> None:
+    options = {
+        "bucket": "1", "merge-engine": "partial-update", "fields.g.sequence-group": "c",
+        "fields.c.aggregate-function": "collect", "write-only": "true",
+    }  # fmt: skip
+    if ignoring:
+        options["fields.c.ignore-retract"] = "true"
+    fields = {"id": "INT NOT NULL", "g": "INT", "c": DataType("ARRAY", element=parse_type("INT"))}
+    java.create(catalog.warehouse, "d.t", fields, primary_key=["id"], options=options)
+    table = catalog.table("d.t")
+    schema = table.schema.to_arrow()
+    for order, values in ((5, [1]), (3, [2, 3]), (7, [4]), (6, [5]), (None, [6])):
+        java.write(
+            catalog.warehouse, "d.t", pa.table({"id": [0], "g": [order], "c": [values]}, schema), table.schema.fields
+        )
+        seen = table.to_arrow().column("c").to_pylist()
+        assert seen == java.read(catalog.warehouse, "d.t").column("c").to_pylist()
+    assert seen == [[5, 2, 3, 1, 4]] if ignoring else [[1, 2, 3, 4, 5]]
+    table.compact()
+    assert java.read(catalog.warehouse, "d.t").column("c").to_pylist() == seen

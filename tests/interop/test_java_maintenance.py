@@ -36,3 +36,29 @@ def test_a_tag_whose_changelog_java_let_expire_is_sound(java: JavaPaimon, catalo
     assert table.check(deep=True) == []
     assert table.to_arrow(version="t3")["id"].to_pylist() == [0, 1, 2]
     assert java.read(catalog.warehouse, "shop.t", options={"scan.tag-name": "t3"}).num_rows == 3
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_a_branch_whose_first_changelog_java_let_expire_is_sound(
+    java: JavaPaimon, catalog: Catalog, producer: str
+) -> None:
+    options = {"bucket": "1", "changelog-producer": producer}
+    table = catalog.create_table("shop.b", SCHEMA, primary_key=["id"], options=options)
+    for number in range(2):
+        table.write(pa.table({"id": [number], "item": ["a"]}))
+        table.compact()
+    table.branches.create("b")
+    table.on_branch("b").branches.create("c")
+    table.write(pa.table({"id": [9], "item": ["later"]}))
+    table.compact()
+    java.ask(catalog.warehouse, "shop.b", "expire", retain=1)
+    table = catalog.table("shop.b")
+    assert table.check(deep=True) == []
+    for name in ("b", "c"):
+        branch = table.on_branch(name)
+        assert branch.to_arrow()["id"].to_pylist() == [0, 1]
+        branch.write(pa.table({"id": [5], "item": ["more"]}))
+        assert java.read(catalog.warehouse, f"shop.b$branch_{name}").num_rows == 3
+    table.expire(retain_last=1)
+    table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
+    assert catalog.table("shop.b").check(deep=True) == []

@@ -58,7 +58,7 @@ def test_what_does_not_matter_here_is_accepted(catalog: Catalog) -> None:
     [
         ("scan.snapshot-id", "3", "Say it where you read"),
         ("blob-field", "name", "blobs and vectors"),
-        ("metadata.iceberg.storage", "hadoop-catalog", "readers of Iceberg"),
+        ("metadata.iceberg.uri", "thrift://host", "readers of Iceberg"),
         ("scan.ignore-lost-files", "true", "not left out silently"),
         ("commit.callbacks", "com.example.Callback", "Java classes"),
     ],
@@ -77,3 +77,33 @@ def test_each_reason_is_a_sentence() -> None:
     assert accepted_for("lookup.refresh.full") and refused_for("materialized-table.refresh-mode")
     assert accepted_for("sinkparallelism") is None and refused_for("scanmode") is None
     assert not ACCEPTED.keys() & REFUSED.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "beside"),
+    [
+        ([], {}, "without a primary key"),
+        (["id"], {"bucket": "1", "changelog-producer": "lookup"}, "with 'changelog-producer' = 'lookup'"),
+        (["id"], {"bucket": "1", "changelog-producer": "full-compaction"}, "'full-compaction'"),
+    ],
+)
+def test_overwrites_are_told_by_default_where_java_does_not_open_a_table_that_says_so(
+    java: JavaPaimon, catalog: Catalog, key: list[str], options: dict[str, str], beside: str
+) -> None:
+    says = {"streaming-read-overwrite": "true"}
+    with pytest.raises(InvalidRequest, match=rf"Paimon's Java library does not open a table .*{beside}"):
+        catalog.create_table("shop.t", SCHEMA, primary_key=key, options=options | says)
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=key, options=options)
+    with pytest.raises(InvalidRequest, match=beside):
+        table.alter(SetOptions(says))
+    quiet = table.alter(SetOptions({"streaming-read-overwrite": "false"}))
+    assert java.read(catalog.warehouse, "shop.t").num_rows == 0
+    assert not quiet.schema.table_options.streaming_read_overwrite
+
+
+def test_overwrites_are_told_where_java_opens_a_table_that_says_so(java: JavaPaimon, catalog: Catalog) -> None:
+    options = {"bucket": "1", "changelog-producer": "input", "streaming-read-overwrite": "true"}
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["id"], options=options)
+    assert java.read(catalog.warehouse, "shop.t").num_rows == 0
+    with pytest.raises(InvalidRequest, match="does not open"):
+        table.alter(SetOptions({"changelog-producer": "lookup"}))

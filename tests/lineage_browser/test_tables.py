@@ -1,6 +1,7 @@
 """The graph of tables: what is made from what, where it stands, and how new it is."""
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from resources.browser.history import read_history
 from resources.browser.table_graph import Name, table_graph
 from resources.browser.table_layout import lay_out_tables
 from resources.recovery import RecoveryRecord, TableRecord
-from resources.recovery.record import create_record
-from resources.recovery.record import replace_record as write_record
+from resources.recovery.record import change_record, create_record
 from storage import CommitId, SnapshotRef
 from tests.lineage_browser.random_platform import SCHEMA, RandomPlatform
 from tests.scale import seeds
@@ -84,7 +84,7 @@ def test_recoveries_that_are_open_are_said_of_their_tables(session: Session, cli
     page = client.get("/").text
     assert page.count(">mend-b<") == 1
     assert 'class="box mending"' in page
-    write_record(session.catalog, RecoveryRecord("mend-b", 0, {}, record.tables, status="published"))
+    change_record(session.catalog, record, lambda now: replace(now, status="published"))
     assert "mend" not in Facts(session).platform().recoveries.get(("snapline", "raw", "a"), ())
 
 

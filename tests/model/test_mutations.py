@@ -21,8 +21,20 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, CorruptData, FailedWork, FixedClock, SetOptions, StorageError, Table
+from storage import (
+    Catalog,
+    CommitId,
+    CorruptData,
+    FailedWork,
+    FixedClock,
+    SetOptions,
+    StorageError,
+    Table,
+    View,
+    ViewColumn,
+)
 from storage.document import CHECKSUM
+from storage.engines.duckdb_statistics import analyze
 from storage.engines.duckdb_views import add_scan
 from storage.journal import Publication
 from storage.metadata import manifest
@@ -117,6 +129,10 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         marked.write(rows(0))
         marked.write(rows(30))
         marked.delete("id IN (0, 5, 31, 44)")
+    analyzed = catalog.create_table("a.analyzed", schema)
+    analyzed.write(rows(0))
+    analyze(analyzed, None)
+    catalog.views.create("a.seen", View("SELECT id FROM a.analyzed", (ViewColumn("id", "BIGINT"),)))
     replaced = catalog.create_table("a.replaced", schema, primary_key=["day", "id"], options={"bucket": 1})
     replaced.write(rows(0))
     for branch in ("main1", "main3"):
@@ -164,6 +180,9 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
             asked.append(("buckets of keys", lambda name=name: _placed(fresh(name), rows(0))))
         if "parquet" in name or "marked" in name or name == "a.large":
             asked.append(("rows by DuckDB", lambda name=name: natively(name)))
+        if name == "a.analyzed":
+            asked.append(("statistics", lambda name=name: counted(fresh(name).system_table("statistics"))))
+            asked.append(("a view", lambda: Catalog(warehouse, clock=clock).views.get("a.seen")))
         if name == "a.replaced":
             asked.append(("a branch", pages(f"{name}$branch_main3")))
         if name == "a.renamed":
@@ -207,8 +226,15 @@ def _places(directory: Path, catalog: Catalog) -> Iterator[Place]:
             continue
         parts = path.relative_to(warehouse).parts
         if len(parts) < 3:
-            kind = "catalog options" if parts[0] == "catalog-options.json" else "journal"
-            yield Place(path, kind, _OF_PUBLICATION.get(path.name, "a.plain_orc"))
+            kind = (
+                "catalog options"
+                if parts[0] == "catalog-options.json"
+                else "view"
+                if path.suffix == ".view"
+                else "journal"
+            )
+            table = "a.analyzed" if kind == "view" else _OF_PUBLICATION.get(path.name, "a.plain_orc")
+            yield Place(path, kind, table)
             continue
         writer = FOREIGN if parts[0].startswith("golden") else OURS
         yield Place(path, _kind(path), f"{parts[0].removesuffix('.db')}.{parts[1]}", writer)
@@ -394,7 +420,7 @@ GARBAGE = (
 # In the place of each value of a document that says what it is: some of them may make sense.
 _VALUES = (None, True, -1, 10**30, 1.5, "", "text", "../x", "\ud800", [], {}, [None], {"a": 1})
 # Told when the warehouse is opened, or by its own check, where a table does not need them.
-_OF_THE_WAREHOUSE = ("journal", "catalog options")
+_OF_THE_WAREHOUSE = ("journal", "catalog options", "view")
 # What says that there is nothing.
 _SOUND = {("FORMER-NAMES", b"[]"), ("catalog options", b"{}"), ("hint", b"")}
 _BINARY = ("manifest", "manifest list", "index manifest", "deletion vectors")
@@ -404,7 +430,7 @@ def _small(places: list[Place]) -> list[Place]:
     """One file of each kind and name of those that are documents or lines, for each of a table and a branch of it."""
     kept: dict[tuple[str, str, str], Place] = {}
     for one in places:
-        if one.kind not in _BINARY and " file, " not in one.kind and one.kind != "statistics":
+        if one.kind not in _BINARY and " file, " not in one.kind:
             kept.setdefault((one.kind, one.writer, re.sub(r"[0-9a-f-]{8,}|\d+", "", one.path.name)), one)
     return list(kept.values())
 
@@ -506,7 +532,7 @@ def test_every_kind_of_file_is_damaged(tmp_path: Path) -> None:
         "manifest list", "manifest", "index manifest", "deletion vectors", "data file, parquet", "data file, orc",
         "data file, avro", "changelog file, parquet", "changelog file, orc", "changelog file, avro", "catalog options",
         "hash index", "file index",
-        "journal", "commit ids", "closing", "trouble",
+        "journal", "commit ids", "closing", "trouble", "statistics", "view",
     }  # fmt: skip
 
 

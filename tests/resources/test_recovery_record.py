@@ -8,10 +8,10 @@ import pytest
 from resources.recovery.record import (
     RecoveryRecord,
     TableRecord,
+    change_record,
     create_record,
     delete_record,
     read_record,
-    replace_record,
     set_record_aside,
 )
 from storage import Catalog
@@ -36,13 +36,13 @@ def test_which_snapshots_mains_are_is_kept_where_versions_before_do_not_look(cat
     assert all(set(one) == FIRST_TABLE_KEYS for one in found["tables"].values())
     assert read_record(catalog, "fix") == RECORD
     moved = RECORD.with_table("a.one", TableRecord(4, 2, main_identity="def"))
-    replace_record(catalog, moved)
+    change_record(catalog, RECORD, lambda _: moved)
     assert read_record(catalog, "fix") == moved
     # A version before has moved it on.
     found["tables"]["a.one"]["main"] = 5
     content(catalog).write_text(json.dumps(sealed(found, "fix.json")))
     assert read_record(catalog, "fix") == RECORD.with_table("a.one", TableRecord(5, 2))
-    delete_record(catalog, "fix")
+    delete_record(catalog, RECORD)
     assert read_record(catalog, "fix") is None
     assert not content(catalog, "recovery-mains").exists()
     create_record(catalog, RECORD)

@@ -237,15 +237,15 @@ def test_a_replay_that_died_before_it_was_remembered_brings_nothing_twice(
     def dies(*_: object) -> None:
         raise Died
 
-    remembers = stages.replace_record
+    remembers = stages.change_record
     with monkeypatch.context() as dying, pytest.raises(Died):
         told: list[object] = []
 
-        def dies_later(*given: Any) -> None:
+        def dies_later(*given: Any) -> Any:
             told.append(given)
-            dies() if len(told) > 1 else remembers(*given)
+            return dies() if len(told) > 1 else remembers(*given)
 
-        dying.setattr(stages, "replace_record", dies_later)
+        dying.setattr(stages, "change_record", dies_later)
         recovery.replay()
     session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
     Recovery.open(session, "fix").replay()

@@ -82,6 +82,7 @@ class Ground:
     def right(self, kind: type, method: str, parameter: str) -> Any:
         """An argument that a call takes. Who adds a parameter that must be given adds one here."""
         of_one: dict[tuple[type, str, str], Any] = {
+            (Notes, "change", "change"): lambda _: {},
             (Tags, "create", "name"): "fresh", (Tags, "rename", "new_name"): "fresh", (Branches, "create", "name"): "fresh",
             (Notes, "create", "name"): "fresh", (Consumers, "reset", "name"): "fresh", (Catalog, "rename_table", "new_name"):
             "shop.other", (Catalog, "create_table", "name"): "shop.other", (Catalog, "create_table_like", "name"):

@@ -55,7 +55,7 @@ def test_a_key_that_moved_is_where_it_went(catalog: Catalog, producer: str, vect
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_moves_changes_replayed_are_the_table(catalog: Catalog, producer: str, seed: int) -> None:
     draw = random.Random(seed)
-    table = moving(catalog, "a.t", **{"changelog-producer": producer, "streaming-read-overwrite": "true"})
+    table = moving(catalog, "a.t", **{"changelog-producer": producer})
     for number in range(12):
         some = [(draw.choice("abc"), draw.randrange(6), number) for _ in range(draw.randrange(1, 8))]
         if draw.random() < 0.2:
