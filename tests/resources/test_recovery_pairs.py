@@ -121,8 +121,10 @@ def beginnings(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_one_operation_at_each_step_of_another(beginnings: Beginnings, state: str, first: str, second: str) -> None:
     with beginnings.session(state) as session:
         count = len(steps(OPERATIONS[first], session))
-    wrong = [one for at in range(count) for one in _tried(beginnings, state, first, at, second, dies=False)]
-    assert not wrong, "\n".join([f"{len(wrong)} of {count} steps", *wrong[:10]])
+    # Every step in `make test-full`, which takes a quarter of an hour for each pair.
+    tried = range(0, count, 1 if FULL else 12)
+    wrong = [one for at in tried for one in _tried(beginnings, state, first, at, second, dies=False)]
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(tried)} steps", *wrong[:10]])
 
 
 @pytest.mark.parametrize("chosen", blocks(seeds(8, 2_000, full=200), 4))
