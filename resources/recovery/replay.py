@@ -11,7 +11,10 @@ from storage.engines.duckdb_replay import ROW_KIND, rows_to_replay
 
 from .spoilt import ROLLED_BACK
 
-_WAYS_OUT = "Correct its branch by hand as production has changed main and publish with --discard-main; or drop it, and begin again."
+_WAYS_OUT = (
+    "Correct its branch by hand as production has changed main and publish with --discard-main; "
+    "or drop it, and begin again."
+)
 
 
 def replay_user(recovery: str) -> str:
