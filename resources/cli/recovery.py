@@ -15,6 +15,7 @@ from ..recovery.backfill import backfill as run_backfill
 from ..recovery.left_to_do import left_to_do
 from ..recovery.plan import DEFAULT_MODE
 from ..recovery.progress import recoveries
+from ..recovery.publish import MadeFrom
 from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
 from ..session import Session
@@ -202,7 +203,7 @@ def publish(
         raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
     opened = _opened(session, branch)
     if replay:
-        opened.replay()
+        opened.replay(MadeFrom(session, opened, platform_table_assets()))
         _backfill(session, opened, form)
     done = carry_out.publish(
         session,

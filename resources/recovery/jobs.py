@@ -34,7 +34,7 @@ from .pages import (
 )
 from .plan import DEFAULT_MODE, Mode, RecoveryPlan, bad_snapshot, plan_recovery
 from .progress import progress, recoveries
-from .publish import publish
+from .publish import MadeFrom, publish
 from .record import names
 from .refusal import Refused
 from .report import report, report_branch
@@ -284,7 +284,7 @@ def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobD
                 )
             recovery = Recovery.open(tables.session, config.branch)
             if config.replay:
-                recovery.replay()
+                recovery.replay(MadeFrom(tables.session, recovery, known))
             done = publish(
                 tables.session,
                 recovery,

@@ -7,17 +7,28 @@ by name; and what is published in spite of something stands in the recovery's re
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from lineage import sources_property
-from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, operation_of, whole_number
+from storage import (
+    CommitConflict,
+    InvalidRequest,
+    NotFound,
+    Snapshot,
+    SnapshotRef,
+    Table,
+    Verdict,
+    operation_of,
+    whole_number,
+)
 
 from ..assets.table_asset import TableAsset
 from ..session import Session
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, left_to_do, makings
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
-from .spoilt import repairs_property
+from .spoilt import ROLLED_BACK, repairs_property
 from .stages import Recovery
 from .words import PYTHON, Words
 
@@ -57,7 +68,7 @@ def publish(
     tables = recovery.changed()
     if not tables:
         raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
-    session.catalog.recover(branch=recovery.branch, made_from=_MadeFrom(session, recovery, assets))
+    session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
     heads = {name: _head(recovery.branched(name)) for name in tables}
     overrides = _judged_complete(recovery, assets, allow_incomplete, words)
@@ -70,7 +81,7 @@ def publish(
         branches = session.catalog.branch_set(recovery.branch, pending)
         verdicts = branches.verdicts()
         until = _until(recovery, verdicts, discard_main, words)
-        made_from = _MadeFrom(session, recovery, assets)
+        made_from = MadeFrom(session, recovery, assets)
         points = {} if discard_main else _points(recovery, until)
         judged = {name: heads[name] for name in pending}
         properties = {name: made_from(name, heads[name][0]) for name in until}
@@ -114,17 +125,23 @@ def _head(branch: Table) -> tuple[int, str]:
 
 
 def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
-    """Whether main's newest change is the publication of what the branch has now."""
+    """Whether main has what the branch has now by a publication, whatever came later, and has not taken that back."""
     main, own = session.catalog.table(name), recovery.branched(name).last_change()
-    newest = main.last_change()
-    snapshot = None if newest is None else main.snapshot(newest.snapshot_id)
-    if snapshot is None or own is None or recovery.is_productions(snapshot):
+    if own is None:
         return False
     place = (own.database, own.table, own.branch, own.snapshot_id)
-    return any(
-        (source.database, source.table, source.branch, source.snapshot_id) == place
-        for source in recovery.sources(snapshot)
+    published = (
+        snapshot.id
+        for snapshot in main.snapshots.backwards()
+        if snapshot.changes_rows
+        and not recovery.is_productions(snapshot)
+        and any(
+            (source.database, source.table, source.branch, source.snapshot_id) == place
+            for source in recovery.sources(snapshot)
+        )
     )
+    newest = next(published, None)
+    return newest is not None and not main.snapshots.is_taken_back(newest)
 
 
 def uncorrected(recovery: Recovery) -> list[str]:
@@ -243,9 +260,15 @@ def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bo
     for name, verdict in verdicts.items():
         record = known[name]
         lost = [snapshot for snapshot in verdict.lost if snapshot.id > (record.main or 0)]
-        later = [f"{snapshot.id} by {snapshot.commit_user}" for snapshot in lost if recovery.is_productions(snapshot)]
+        behind = _rolled_behind(recovery, name, record.main or 0)
+        later = [
+            f"{snapshot.id} by {snapshot.commit_user}"
+            for snapshot in (*lost, *behind)
+            if recovery.is_productions(snapshot)
+        ]
         if not later or discard_main:
-            until[name] = max([record.main or 0, *(snapshot.id for snapshot in lost)])
+            # What else there is was published by this recovery, or was taken back.
+            until[name] = max(record.main or 0, 0 if verdict.judged is None else verdict.judged.id)
         elif verdict.kind != "disjoint" or record.branch_at != record.main:
             refused.append(f"{name} has {', '.join(later)}")
     if refused:
@@ -256,6 +279,15 @@ def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bo
     return until
 
 
+def _rolled_behind(recovery: Recovery, name: str, main: int) -> list[Snapshot]:
+    """The rollbacks of a table's main after a snapshot, to what was before it."""
+    return [
+        snapshot
+        for snapshot in recovery.main_after(name, main)
+        if (target := snapshot.number(ROLLED_BACK)) is not None and target < main
+    ]
+
+
 def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, str]]:
     """The change of each main that its branch stands for, as far as it is known which it was."""
     tables = recovery.tables
@@ -263,14 +295,17 @@ def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, st
     return {name: (main, identity) for name, main, identity in known if main is not None and identity is not None}
 
 
-class _MadeFrom:
+class MadeFrom:
     """The sources of main's new snapshot of a table: the branch, what the branch began with where it keeps rows of it, and
     what its rows were made from, each as main has it now if it was published before.
     """
 
     def __init__(self, session: Session, recovery: Recovery, assets: Mapping[str, TableAsset]) -> None:
-        self._session, self._recovery = session, recovery
-        self._left = {*uncorrected(recovery), *left_to_do(recovery, assets)}
+        self._session, self._recovery, self._assets = session, recovery, assets
+
+    @cached_property
+    def _left(self) -> set[str]:
+        return {*uncorrected(self._recovery), *left_to_do(self._recovery, self._assets)}
 
     def __call__(self, name: str, newest: int | None) -> dict[str, str]:
         branch, record = self._recovery.branched(name), self._recovery.tables[name]

@@ -1,6 +1,6 @@
 """The stages of a recovery. Each asks first what is done already, so that one that broke off is called again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,7 +11,6 @@ from storage import (
     AlreadyExists,
     Clock,
     CommitConflict,
-    CommitId,
     CorruptData,
     Identifier,
     InvalidRequest,
@@ -20,12 +19,10 @@ from storage import (
     SnapshotRef,
     StorageError,
     Table,
-    Unsupported,
     check_branch_name,
     check_new_branch_name,
 )
 from storage.engines.duckdb_compare import Comparison, compare
-from storage.engines.duckdb_replay import ROW_KIND, rows_to_replay
 
 from ..session import Session
 from ..sql import Statements
@@ -43,6 +40,7 @@ from .record import (
     set_record_aside,
 )
 from .renamed import Renamed, former_since, source_now
+from .replay import bring, is_own, replay_user
 
 
 class Recovery:
@@ -322,30 +320,36 @@ class Recovery:
     @property
     def replay_user(self) -> str:
         """Who brings main's changes to the branch."""
-        return f"recovery/{self.branch}/replay"
+        return replay_user(self.branch)
 
     def moved(self) -> dict[str, list[str]]:
         """What main got since the recovery began: for each table the commits, by job and number."""
         moved: dict[str, list[str]] = {}
         for name, table in self.tables.items():
-            for snapshot in self._catalog.table(name).snapshots.all():
-                if snapshot.id > (table.main or 0) and self.is_productions(snapshot):
+            for snapshot in self.main_after(name, table.main or 0):
+                if self.is_productions(snapshot):
                     moved.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
         return moved
 
+    def main_after(self, name: str, number: int) -> list[Snapshot]:
+        """What came to a table's main after a snapshot."""
+        return [snapshot for snapshot in self._catalog.table(name).snapshots.all() if snapshot.id > number]
+
     def is_productions(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
-        own = snapshot.commit_user.startswith(f"recovery/{self.branch}/")
-        return snapshot.changes_rows and not own
+        return snapshot.changes_rows and not is_own(snapshot, self.branch)
 
-    def replay(self) -> list[str]:
+    def replay(self, made_from: Callable[[str], Mapping[str, str]] | None = None) -> list[str]:
         """Bring what main got since the recovery began to the branch; returns the tables that main has changed and that are
-        to be computed anew.
+        to be computed anew. A publication of the recovery that died is finished first; `made_from` gives the properties of its
+        commits, as of `BranchSet.adopt`.
 
         The changes of the corrected table are applied to its branch. Of the others the partitions that main has changed
         since are computed anew; what no asset makes, and was written by hand before, is left to be written again. Tables
         without a branch are read as main has them now, so that what was computed from older ones is left to do.
         """
+        _refuse_dropping(self.record)
+        self._catalog.recover(branch=self.branch, made_from=made_from)
         seen = self._rebased()
         anew: list[str] = []
         tables = self.tables
@@ -355,7 +359,7 @@ class Recovery:
             head = main.last_change()
             assert head is not None
             if table.corrected:
-                self._apply(main, table.main or 0, head.snapshot_id)
+                bring(main, self.branched(name), table.main or 0, head.snapshot_id)
                 partitions = table.partitions
             elif table.partitions is None:
                 partitions = None
@@ -382,46 +386,6 @@ class Recovery:
             return replace(record, base={**heads, **kept})
 
         return change_record(self._catalog, seen, rebased)
-
-    def _apply(self, main: Table, after: int, until: int) -> None:
-        """Commit the changes of main to its branch, once: those that the branch does not have. What is remembered of the recovery
-        may be older than the branch, if a replay died before it wrote that down. Raises CommitConflict if another one has come
-        meanwhile.
-        """
-        branch = self.branched(str(main.identifier))
-        replayed = self._replayed_until(branch)
-        after = max(after, replayed)
-        if after >= until:
-            return
-
-        def refuse_overtaken(_: Snapshot | None) -> None:
-            if self._replayed_until(branch) != replayed:
-                raise CommitConflict(
-                    f"Another replay of recovery {self.branch!r} has brought changes of {main.identifier} to its branch. "
-                    "Nothing is committed. Replay again."
-                )
-
-        try:
-            rows = rows_to_replay(main, after, until)
-        except Unsupported as error:
-            raise InvalidRequest(
-                f"{error} Nothing is done to recovery {self.branch!r}. Correct its branch by hand as production has changed main "
-                "and publish with --discard-main; or drop it, and begin again."
-            ) from None
-        with branch.new_write() as writer:
-            writer.write(rows, row_kind_column=ROW_KIND)
-            message = writer.prepare_commit()
-        commit_id = CommitId(self.replay_user, until, exact=True)
-        branch.commit_messages([message], None, commit_id, operation="WRITE", guard=refuse_overtaken)
-
-    def _replayed_until(self, branch: Table) -> int:
-        """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
-        return next(
-            (snapshot.commit_identifier for snapshot in branch.snapshots.backwards() if self._is_replay(snapshot)), 0
-        )
-
-    def _is_replay(self, snapshot: Snapshot) -> bool:
-        return snapshot.commit_user == self.replay_user and snapshot.changes_rows
 
     def drop(self) -> list[str]:
         """Delete the branches of the recovery, and what is remembered of it; returns the tables."""

@@ -1,0 +1,109 @@
+"""Bring what production has done to a main to the branch of a recovery, once, and nothing of what that has published itself.
+
+What it has published is on its branch already: main's history is replayed from the one publication to the next. What main has
+done up to a publication that replaced it is on the branch by then, or was given up.
+"""
+
+from collections.abc import Iterator
+
+from storage import CommitConflict, CommitId, InvalidRequest, NotFound, Snapshot, Table, Unsupported, operation_of
+from storage.engines.duckdb_replay import ROW_KIND, rows_to_replay
+
+from .spoilt import ROLLED_BACK
+
+_WAYS_OUT = (
+    "Correct its branch by hand as production has changed main and publish with --discard-main; "
+    "or drop it, and begin again."
+)
+
+
+def replay_user(recovery: str) -> str:
+    """Who brings main's changes to the branch of a recovery."""
+    return f"recovery/{recovery}/replay"
+
+
+def is_own(snapshot: Snapshot, recovery: str) -> bool:
+    """Whether a snapshot of main was put there from the branch of a recovery, by its publication or by hand."""
+    if snapshot.commit_user.startswith((f"recovery/{recovery}/", f"publication/{recovery}/")):
+        return True
+    merge = f"MERGE of branch {recovery}"
+    return f"{operation_of(snapshot) or ''} ".startswith((f"{merge} ", f"{merge}, "))
+
+
+def bring(main: Table, branch: Table, after: int, until: int) -> None:
+    """Commit to a branch what production has done to main after one snapshot and up to another. What is remembered of the
+    recovery may be older than the branch, if a replay died before it wrote that down.
+
+    Raises CommitConflict if another replay has come meanwhile, or the branch has no more what production has changed;
+    InvalidRequest for what cannot be replayed. Nothing is committed then.
+    """
+    recovery = branch.identifier.branch
+    replayed = _replayed_until(branch)
+
+    def refuse_overtaken(_: Snapshot | None) -> None:
+        if _replayed_until(branch) != replayed:
+            raise CommitConflict(
+                f"Another replay of recovery {recovery!r} has brought changes of {main.identifier} to its branch. "
+                "Nothing is committed. Replay again."
+            )
+
+    try:
+        changes = [rows_to_replay(main, *span) for span in _spans(main, recovery, max(after, replayed), until)]
+    except (NotFound, Unsupported) as error:
+        raise InvalidRequest(f"{error} Nothing is done to recovery {recovery!r}. {_WAYS_OUT}") from None
+    if not changes:
+        return
+    with branch.new_write() as writer:
+        for rows in changes:
+            writer.write(rows, row_kind_column=ROW_KIND)
+        message = writer.prepare_commit()
+    commit_id = CommitId(replay_user(recovery), until, exact=True)
+    try:
+        branch.commit_messages([message], None, commit_id, operation="WRITE", guard=refuse_overtaken)
+    except CommitConflict as error:
+        refuse_overtaken(None)
+        raise CommitConflict(
+            f"{error} Nothing is done to recovery {recovery!r}: production has changed rows of {main.identifier} that its branch "
+            f"has otherwise. {_WAYS_OUT}"
+        ) from None
+
+
+def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple[int, int]]:
+    """What lies between the publications of a recovery on main, as the snapshots before it and at its end. Raises Unsupported if
+    a publication was taken back that a replay has passed, CommitConflict if main is rolled back at this moment.
+    """
+    history = main.history()
+    backwards = [one.id for one in history.snapshots if one.id > after and one.changes_rows and _takes_back(one)]
+    own = [one for one in history.snapshots if is_own(one, recovery)]
+    passed = [one.id for one in own if one.id <= after and one.id in history.taken_back]
+    if backwards and backwards[-1] > until:
+        raise CommitConflict(
+            f"Main of {main.identifier} was rolled back meanwhile. Nothing is committed. Replay again."
+        )
+    if backwards and passed:
+        raise Unsupported(
+            f"Main of {main.identifier} has taken back, at the latest by snapshot {backwards[-1]}, what was published from "
+            f"branch {recovery!r} by its snapshot {passed[-1]}: the branch would lose it as well."
+        )
+    begin = after
+    for one in own:
+        if after < one.id <= until and one.id not in history.taken_back:
+            if one.operation != "ADOPT" and one.number(ROLLED_BACK) is None and begin < one.id - 1:
+                # Put on top of what production had done, which stays.
+                yield begin, one.id - 1
+            begin = one.id
+    if begin < until:
+        yield begin, until
+
+
+def _takes_back(snapshot: Snapshot) -> bool:
+    return snapshot.number(ROLLED_BACK) is not None or snapshot.operation == "REVERT"
+
+
+def _replayed_until(branch: Table) -> int:
+    """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
+    user = replay_user(branch.identifier.branch)
+    return next(
+        (one.commit_identifier for one in branch.snapshots.backwards() if one.commit_user == user and one.changes_rows),
+        0,
+    )

@@ -1,0 +1,142 @@
+"""A publication of a recovery that dies half-way, or is taken back, while production goes on: replaying and publishing again
+brings every row to main once.
+"""
+
+import pytest
+
+from lineage import sources_of
+from resources import Session
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.publish import publish
+from resources.recovery.record import PUBLISHED
+from storage import CommitConflict, InvalidRequest
+from tests.resources.recovery_schedules import Died, watched
+from tests.resources.shop import rows
+
+pytestmark = pytest.mark.dagster
+LOG = "INSERT OVERWRITE db.log SELECT * FROM db.src"
+
+
+@pytest.fixture
+def recovery(session: Session) -> Recovery:
+    """A row had been deleted by mistake; the branch has it again, and so has what is made of that."""
+    session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); {LOG}; DELETE FROM db.src WHERE k = 2; {LOG}", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct(f"INSERT INTO db.src VALUES (2, 20); {LOG}")
+    return recovery
+
+
+def die_half_way(session: Session, recovery: Recovery) -> None:
+    """Main of the source has its commit, that of the log has not."""
+
+    def before(_: int, call: str) -> None:
+        if "log/snapshot/snapshot-3" in call and "create" in call:
+            raise Died
+
+    with pytest.raises(Died), watched(before):
+        publish(session, recovery, {})
+
+
+def both(session: Session) -> list[list[tuple[object, ...]]]:
+    return [rows(session.table(name)) for name in ("db.src", "db.log")]
+
+
+def test_a_replay_finishes_a_publication_that_died_and_brings_nothing_of_it_twice(
+    session: Session, recovery: Recovery
+) -> None:
+    die_half_way(session, recovery)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    assert session.catalog.publications() == []
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+def test_what_production_adds_to_a_published_table_does_not_stop_its_publication(
+    session: Session, recovery: Recovery
+) -> None:
+    die_half_way(session, recovery)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)], [(1, 10), (2, 20)]]
+    assert recovery.record.status == PUBLISHED
+    read = {str(one) for one in sources_of(session.table("db.log").snapshot())}
+    assert "db.src@4" in read or "db.src@3" in read
+
+
+def test_what_is_published_and_rolled_back_is_published_again(session: Session, recovery: Recovery) -> None:
+    publish(session, recovery, {})
+    session.table("db.src").rollback_to(2)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20)]] * 2
+
+
+def test_what_is_published_half_and_undone_is_published_again(session: Session, recovery: Recovery) -> None:
+    die_half_way(session, recovery)
+    session.catalog.recover(undo=True)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20)]] * 2
+
+
+def test_a_rollback_behind_what_the_recovery_knows_of_main_is_not_published_over(
+    session: Session, recovery: Recovery
+) -> None:
+    session.table("db.src").rollback_to(1)
+    with pytest.raises(CommitConflict, match=r"on no table: main has moved on .*replay"):
+        publish(session, recovery, {})
+    assert session.catalog.publications() == []
+
+
+def test_a_replay_after_a_publication_was_undone_keeps_the_correction(session: Session, recovery: Recovery) -> None:
+    die_half_way(session, recovery)
+    session.catalog.recover(undo=True)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+def test_a_replay_refuses_to_take_back_what_the_recovery_has_published(session: Session, recovery: Recovery) -> None:
+    publish(session, recovery, {})
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    session.table("db.src").rollback_to(2)
+    with pytest.raises(InvalidRequest, match=r"has taken back.*--discard-main; or drop it"):
+        recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+
+
+def test_a_replay_says_the_way_out_where_the_branch_has_other_rows_than_production_has_changed(
+    session: Session, recovery: Recovery
+) -> None:
+    recovery.correct("UPDATE db.src SET v = 11 WHERE k = 1")
+    session.sql("UPDATE db.src SET v = 12 WHERE k = 1", "duckdb")
+    with pytest.raises(CommitConflict, match=r"are not in .*--discard-main; or drop it"):
+        recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 11), (2, 20)]
+
+
+def test_what_was_given_up_does_not_come_back_by_a_replay(session: Session, recovery: Recovery) -> None:
+    session.sql("INSERT INTO db.src VALUES (9, 90)", "duckdb")
+    publish(session, recovery, {}, discard_main=True)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+def test_a_branch_that_was_merged_by_hand_is_not_replayed(session: Session, recovery: Recovery) -> None:
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    session.table("db.src").branches.merge("fix")
+    session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
+    recovery.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30), (4, 40)]] * 2
