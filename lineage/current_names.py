@@ -94,4 +94,6 @@ def is_of_former(ref: SnapshotRef, catalog: Catalog) -> bool:
         latest = catalog.table(ref.table_name).snapshots.latest()
     except (CorruptData, NotFound):
         return False
-    return latest is not None and ref.time_ms is not None and latest.id < ref.snapshot_id and ref.time_ms < latest.time_ms
+    return (
+        latest is not None and ref.time_ms is not None and latest.id < ref.snapshot_id and ref.time_ms < latest.time_ms
+    )

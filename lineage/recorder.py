@@ -127,7 +127,12 @@ class LineageRecorder:
     def _tell_beginning(self, identifier: Identifier) -> None:
         """A branch that is written says where it was forked off: nobody can tell once it is deleted."""
         name = str(identifier)
-        if self._snapshots and identifier.branch != MAIN_BRANCH and self._catalog_of is not None and name not in self._begun:
+        if (
+            self._snapshots
+            and identifier.branch != MAIN_BRANCH
+            and self._catalog_of is not None
+            and name not in self._begun
+        ):
             record_beginning(self._catalog_of(self._catalog).table(name), self.store)
             self._begun.add(name)
 

@@ -59,6 +59,7 @@ from .option_texts import parse_duration_ms
 from .options import TableOptions
 from .options_without_effect import refuse_without_effect, with_an_effect
 from .publications.open_publication import OpenPublication
+from .read.metadata_columns import METADATA_COLUMNS, metadata_field, metadata_of
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
@@ -90,6 +91,7 @@ __all__ = [
     "BRANCH_OPTIONS",
     "DEFAULT_CATALOG",
     "MAIN_BRANCH",
+    "METADATA_COLUMNS",
     "VERSION_OPTIONS",
     "AddColumn",
     "AlreadyExists",
@@ -159,6 +161,8 @@ __all__ = [
     "hidden",
     "is_known_protocol",
     "is_secret_name",
+    "metadata_field",
+    "metadata_of",
     "moment_of",
     "new_table_name",
     "operation_of",

@@ -47,12 +47,15 @@ def _altered(opened: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
         _refuse_nulls_held(store, required)
         # Another change may take the same number first: then this one is made on top of it.
         if store.schemas.create(changed):
-            if not store.is_same_table() and store.schemas.delete_if(changed):
-                store.refuse_other_table()
-            point_at_main(store.file_io, store.paths, store.read_witness)
-            if required:
-                _look_again(opened, store, changed, required)
-            return store.at_schema(changed)
+            with outcome(
+                f"Version {changed.id} of the schema is there: look at the columns before you repeat the call."
+            ):
+                if not store.is_same_table() and store.schemas.delete_if(changed):
+                    store.refuse_other_table()
+                point_at_main(store.file_io, store.paths, store.read_witness)
+                if required:
+                    _look_again(opened, store, changed, required)
+                return store.at_schema(changed)
 
 
 def _written_schema(store: TableStore) -> TableSchema | None:

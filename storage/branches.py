@@ -69,7 +69,8 @@ class Branches:
         Raises AlreadyExists if there is one of that name.
         """
         made = make_branch(self, name, tag=tag, snapshot_id=snapshot_id, empty=empty)
-        show_branch(self, made)
+        with outcome(f"Branch {name!r} is there."):
+            show_branch(self, made)
         return made
 
     @outcome(_REPEAT)

@@ -6,7 +6,7 @@ are written when the catalog is first used with them; those of lineage cannot be
 
 import logging
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -66,7 +66,7 @@ from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
 from .read.version import all_branches
 from .secret import Secret
-from .store_errors import outcome
+from .store_errors import made_or_told, outcome
 from .system_tables import SYSTEM_TABLES
 from .table import Table
 from .table_names import plain_name, refuse_reserved, whole_table
@@ -314,7 +314,8 @@ class Catalog:
             raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
         try:
             # Somebody may have created a view meanwhile.
-            self.views.refuse_taken(identifier)
+            with outcome(f"Table {identifier} is there."):
+                self.views.refuse_taken(identifier)
         except AlreadyExists:
             self._withdraw(identifier, first)
             raise
@@ -587,20 +588,36 @@ class Catalog:
                 write_former_names(self._file_io, source, names, store.read_witness())
             if self._file_io.moves_at_once:
                 self._clear(self._path(target))
-                self._file_io.move_directory_if(source, self._path(target), store.read_witness(), refuse)
+                self._move(store, target, refuse)
             else:
-                move_table(store, target, self._path(target), refuse_moving)
+                with outcome(f"{identifier} may be closed to writers until that is done: rename it again."):
+                    move_table(store, target, self._path(target), refuse_moving)
         except NotFound:
             raise self._gone(identifier, store) from None
         except AlreadyExists:
             self.views.refuse_taken(target)
             raise taken from None
-        self._refuse_view_since(identifier, target)
-        withdraw(store)
-        renamed = self.table(target.full_name)
-        publish_after(renamed.store, None)
+        with outcome(f"The table is called {target.full_name} now."):
+            self._refuse_view_since(identifier, target)
+            withdraw(store)
+            renamed = self.table(target.full_name)
+            publish_after(renamed.store, None)
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
+
+    def _move(self, store: TableStore, target: Identifier, refuse: Callable[[], None]) -> None:
+        """Give the directory of a table another name, at once."""
+        of, source, place = store.read_witness(), store.paths.root, self._path(target)
+
+        def move() -> bool:
+            self._file_io.move_directory_if(source, place, of, refuse)
+            return True
+
+        def has_arrived() -> bool:
+            known = None if of.path is None else self._file_io.read_bytes_or_none(place + of.path.removeprefix(source))
+            return known is not None and known == of.content
+
+        made_or_told(move, has_arrived, f"table {target.full_name}")
 
     def _refuse_view_since(self, identifier: Identifier, target: Identifier) -> None:
         """Give a table its old name back if somebody has created a view of the new one while it was moved. Raises AlreadyExists

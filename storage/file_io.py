@@ -33,7 +33,15 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .local_file import kind_of, open_regular, refuse_other, stat_of, stat_of_entry
+from .local_file import (
+    despite_lost_answer,
+    is_in_place,
+    kind_of,
+    open_regular,
+    refuse_other,
+    stat_of,
+    stat_of_entry,
+)
 from .lock import CatalogLock, take_lock
 from .object_store import delete_if, is_there, listing, read, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
@@ -255,6 +263,10 @@ class FileIO:
             # Between the two calls somebody may have moved the directory away.
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         except OSError as error:
+            with contextlib.suppress(OSError):
+                if _is_same_file(temporary, path):
+                    # What was lost is the answer alone.
+                    return True
             if self.lock is None or error.errno not in NO_HARD_LINKS:
                 raise
             with self.lock.hold(path):
@@ -304,7 +316,8 @@ class FileIO:
             )
             self._write_local(temporary, data, directory)
             try:
-                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                with despite_lost_answer(lambda: not is_in_place(temporary, directory)):
+                    os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
@@ -372,7 +385,8 @@ class FileIO:
         with self._directory_locked(path) as directory:
             if directory is None or _read_in(directory, path) != expected:
                 return False
-            os.unlink(posixpath.basename(path), dir_fd=directory)
+            with despite_lost_answer(lambda: not is_in_place(posixpath.basename(path), directory)):
+                os.unlink(posixpath.basename(path), dir_fd=directory)
             return True
 
     @store_call("replace")
@@ -413,7 +427,8 @@ class FileIO:
             name, new_name = posixpath.basename(path), posixpath.basename(target)
             if _read_in(directory, target) is not None:
                 raise AlreadyExists(f"File {target} exists.")
-            os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
+            with despite_lost_answer(lambda: not is_in_place(name, directory)):
+                os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
             return True
 
     @contextlib.contextmanager
@@ -576,7 +591,8 @@ class FileIO:
         """Delete a file; no error if it is gone already."""
         with contextlib.suppress(FileNotFoundError):
             if self._local:
-                os.unlink(path)
+                with despite_lost_answer(lambda: not is_in_place(path)):
+                    os.unlink(path)
             else:
                 self._fs.rm_file(path)
 
@@ -671,7 +687,9 @@ class FileIO:
     def _move_directory(self, path: str, target: str) -> None:
         if self._local:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.rename(path, target)
+            moved = os.stat(path)
+            with despite_lost_answer(lambda: os.path.samestat(moved, os.stat(target))):
+                os.rename(path, target)
         else:
             self._fs.mv(path, target, recursive=True)
 

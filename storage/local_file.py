@@ -6,6 +6,8 @@ To open a pipe would wait for somebody at its other end, for good.
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 _NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
 
@@ -77,3 +79,27 @@ def _other(path: str, found: os.stat_result) -> NoRegularFile:
         return NoRegularFile(errno.EISDIR, os.strerror(errno.EISDIR), path)
     number = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENXIO
     return NoRegularFile(number, os.strerror(number), path)
+
+
+@contextmanager
+def despite_lost_answer(is_done: Callable[[], bool]) -> Iterator[None]:
+    """Count a call as done whose error came when it was: a network disk may lose its answer, or carry it out twice. `is_done`
+    looks; if that fails too, nobody knows, and the error goes on.
+    """
+    try:
+        yield
+    except OSError as error:
+        done = False
+        with suppress(OSError):
+            done = is_done()
+        if not done:
+            raise error
+
+
+def is_in_place(path: str, directory: int | None = None) -> bool:
+    """Whether there is anything of a name, in an open directory if one is given. Raises OSError if that cannot be told."""
+    try:
+        os.stat(path, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

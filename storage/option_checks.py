@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
@@ -269,7 +270,10 @@ def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
     declared = [str(declared["key"]) for declared in TableOptions.declared()]
     known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
     for key in sorted(keys):
-        if key in known or _KEYS_OF_COLUMNS.fullmatch(key) or accepted_for(key) is not None:
+        if accepted_for(key) is not None:
+            check_accepted_value(key, options[key])
+            continue
+        if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
         refused = refused_for(key)
         if refused is not None:

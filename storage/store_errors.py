@@ -159,6 +159,21 @@ def outcome(text: str, *, landed: bool | None = None, of_whole: bool = False) ->
         raise told from error
 
 
+def made_or_told(make: Callable[[], bool], is_there: Callable[[], bool], what: str) -> bool:
+    """What `make` returns; True also if it fails when what it makes is there, as on a store that loses answers. Other errors of
+    the store end with whether it is there, or that this cannot be known.
+    """
+    try:
+        return make()
+    except StoreUnavailable as error:
+        with outcome(f"Whether {what} is there cannot be known: look before you do it again. ({error})"):
+            landed = is_there()
+        if landed:
+            return True
+        with outcome(f"Nothing is done: {what} is not there. Mend the store, then do it again.", landed=False):
+            raise
+
+
 def _plain(error: Exception) -> str:
     text = f"The store failed: {str(error).rstrip('.') or type(error).__name__}."
     return f"{text} {_advice(error, '')}".rstrip()

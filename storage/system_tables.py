@@ -11,12 +11,13 @@ from .data_types import DataType
 from .errors import InvalidRequest
 from .format.binary_row import EMPTY_ROW, decoder
 from .format.column_stats import SerializedStats, deserialize
+from .lsm.system_columns import KINDS
 from .metadata.branch_origin import read_origin
 from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_statistics import statistics_rows
 from .metadata.table_store import TableStore
-from .read.changes import KINDS, ROW_KIND
+from .read.changes import ROW_KIND
 from .read.row_count import row_count
 from .read.scan import FileStatistics, Scan
 from .read.version import branch_names, on_branch

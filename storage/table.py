@@ -48,6 +48,7 @@ from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import in_order, partition_values, refuse_absent, with_partition
 from .read.changes import changes_schema, latest_schema, plan_changes
+from .read.metadata_columns import metadata_among, refuse_metadata
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.row_count import row_count
@@ -246,14 +247,16 @@ class Table:
         limit: int | None = None,
     ) -> Scan:
         """Plan a read. `where` is a SQL condition or a Predicate; the scan's splits can be read anywhere. `limit`: so many
-        rows are enough, whichever they are.
+        rows are enough, whichever they are. Among the `columns` may be metadata of the rows, such as `snapshot_id` and `job`
+        (`METADATA_COLUMNS`), which are read if they are named.
         """
         if limit is not None and limit < 0:
             raise InvalidRequest(f"limit = {limit}: give a number of rows.")
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         if columns is not None:
-            store.schema.fields_named(columns)
-        predicate = None if where is None else _predicate(where).bind(store.schema)
+            metadata = metadata_among(store.schema, columns)
+            store.schema.fields_named([name for name in columns if name not in metadata])
+        predicate = None if where is None else _bound(where, store.schema)
         return Scan(store, snapshot, None if columns is None else tuple(columns), predicate, limit)
 
     @outcome(_NOTHING_CHANGED)
@@ -315,8 +318,9 @@ class Table:
         store = latest_schema(self._store)
         first, last = versions_in_history(self._store, after, self._version if until is None else until)
         names = store.schema.column_names if columns is None else list(columns)
+        refuse_metadata(store.schema, names, "a read of changes")
         store.schema.fields_named(names)
-        predicate = None if where is None else _predicate(where).bind(store.schema)
+        predicate = None if where is None else _bound(where, store.schema)
         request = ReadRequest(store, tuple(names), predicate)
         splits = () if last is None else plan_changes(request, first, last.id)
         return pa.Table.from_batches(
@@ -426,7 +430,7 @@ class Table:
 
         It is done again if others change the same rows meanwhile, up to ten times; then it raises CommitConflict.
         """
-        return delete_matching(self._commits, _predicate(where).bind(self.schema))
+        return delete_matching(self._commits, _bound(where, self.schema))
 
     @outcome(_NOT_COMMITTED, landed=False)
     def update(self, where: str | Predicate, values: Mapping[str, Any]) -> Snapshot | None:
@@ -437,7 +441,7 @@ class Table:
         `sequence.field`: the row that is there would count as the later one.
         """
         scalars = assignments(self._store, values)
-        return update_matching(self._commits, _predicate(where).bind(self.schema), scalars)
+        return update_matching(self._commits, _bound(where, self.schema), scalars)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def truncate(
@@ -731,3 +735,9 @@ def _predicate(where: str | Predicate) -> Predicate:
     from .sql.predicate_text import parse_predicate
 
     return parse_predicate(where)
+
+
+def _bound(where: str | Predicate, schema: TableSchema) -> Predicate:
+    predicate = _predicate(where)
+    refuse_metadata(schema, sorted(predicate.columns()), "a condition")
+    return predicate.bind(schema)

@@ -15,10 +15,19 @@ import pyarrow as pa
 from .arguments import checked
 from .data_types import parse_type, type_from_arrow
 from .document import read_document, sealed, text, texts, writable
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
+from .errors import (
+    AlreadyExists,
+    CommitConflict,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    StorageError,
+    StoreUnavailable,
+)
 from .file_io import FileIO
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .secret import Secret, guarded_value
+from .store_errors import made_or_told, outcome
 
 _SUFFIX = ".view"
 _VERSION = 1
@@ -102,7 +111,11 @@ class Views:
         path, content = self._path(identifier), self._written(identifier, view)
         self._refuse_table(identifier)
         self._file_io.make_directory(self._directory(identifier))
-        while not self._file_io.create_exclusively(path, content):
+        while not made_or_told(
+            lambda: self._file_io.create_exclusively(path, content),
+            lambda: self._file_io.read_bytes_or_none(path) == content,
+            f"the view {identifier}",
+        ):
             if if_not_exists:
                 return False
             if not replaces:
@@ -112,7 +125,8 @@ class Views:
                 return True
         try:
             # Somebody may have created a table meanwhile.
-            self._refuse_table(identifier)
+            with outcome(f"View {identifier} is there."):
+                self._refuse_table(identifier)
         except AlreadyExists:
             self._file_io.delete_if(path, content)
             raise
@@ -149,7 +163,14 @@ class Views:
         path = self._path(_named(name))
         if not self._file_io.exists(path):
             raise self.missing(name)
-        self._file_io.delete(path)
+        try:
+            self._file_io.delete(path)
+        except StoreUnavailable:
+            with outcome(f"Whether view {name} is dropped cannot be known: drop it again."):
+                is_there = self._file_io.exists(path)
+            if is_there:
+                with outcome(f"View {name} is not dropped: drop it again.", landed=False):
+                    raise
 
     def refuse_taken(self, identifier: Identifier) -> None:
         """Raise AlreadyExists if a view has a name that a table is to get."""

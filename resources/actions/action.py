@@ -4,6 +4,7 @@ Each is written once, as a function with typed parameters. `snapline …` and `C
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -84,9 +85,17 @@ class Action:
     function: Callable[..., Outcome]
     meaning: str
 
-    def carry_out(self, reach: Reach, values: Mapping[str, Any]) -> Outcome:
-        """Do it with values of the right kinds; None stands for what was not given. Raises what the store raises."""
-        return self.function(reach, **{name: value for name, value in values.items() if value is not None})
+    def carry_out(self, reach: Reach, values: Mapping[str, Any], spelt: Mapping[str, str] | None = None) -> Outcome:
+        """Do it with values of the right kinds; None stands for what was not given. Raises what the store raises; `spelt`: what
+        the parameters are called where they were given, and in errors.
+        """
+        try:
+            return self.function(reach, **{name: value for name, value in values.items() if value is not None})
+        except InvalidRequest as error:
+            told = _as_spelt(str(error), spelt or {})
+            if told == str(error):
+                raise
+            raise type(error)(told) from None
 
 
 ACTIONS: dict[str, Action] = {}
@@ -116,6 +125,14 @@ def action(
         return function
 
     return register
+
+
+def _as_spelt(message: str, spelt: Mapping[str, str]) -> str:
+    """A message with parameters by the names that were typed. Words of the language are no names: those have a `_` in them."""
+    names = [name for name, label in spelt.items() if "_" in name and label != name]
+    if not names:
+        return message
+    return re.sub(rf"('?)\b({'|'.join(map(re.escape, names))})\b\1", lambda found: spelt[found[2]], message)
 
 
 def _parameters(function: Callable[..., Outcome]) -> Iterator[Parameter]:

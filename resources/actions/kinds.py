@@ -10,6 +10,9 @@ from storage import InvalidRequest, moment_of, whole_number
 
 from .values import duration, partition_values
 
+# Of a number below this nobody means milliseconds since 1970: it is 1973.
+_FIRST_MOMENT_MS = 100_000_000_000
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -80,6 +83,9 @@ def _moment(given: Any) -> dt.datetime:
 
 def _age(given: Any) -> dt.timedelta | dt.datetime:
     """A length of time, or the point in time before which something is older."""
+    number = given if isinstance(given, int) and not isinstance(given, bool) else whole_number(str(given).strip())
+    if number is not None and number < _FIRST_MOMENT_MS:
+        raise InvalidRequest(f"{given!r} has no unit: write a number and a unit, as in 7 d, or a date and time.")
     if isinstance(given, int) and not isinstance(given, bool):
         return _moment(given)
     try:

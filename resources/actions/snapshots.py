@@ -103,12 +103,16 @@ def expire_snapshots(
     Without --retain-last the table's options `snapshot.*` say which stay.
     """
     if retain_max is not None and retain_last is not None:
-        raise InvalidRequest("Say either retain_max or retain_last.")
+        raise InvalidRequest("retain_max and retain_last mean the same: leave one out.")
     most = retain_max if retain_max is not None else retain_last
+    most_name = "retain_last" if retain_max is None else "retain_max"
+    for name, count in ((most_name, most), ("retain_min", retain_min)):
+        if count is not None and count < 1:
+            raise InvalidRequest(f"{name} = {count}: at least the latest snapshot stays. Drop the table to empty it.")
     opened = reach.table(table)
     removals = [
         opened.expire(retain_last=stay, older_than=age, dry_run=dry_run)
-        for stay, age in _expiries(opened.schema.table_options, most, retain_min, age_of(older_than, opened))
+        for stay, age in _expiries(opened.schema.table_options, most, retain_min, age_of(older_than, opened), most_name)
     ]
     last_needed_by = {
         path: snapshot_id
@@ -122,16 +126,17 @@ def expire_snapshots(
 
 
 def _expiries(
-    options: TableOptions, most: int | None, least: int | None, age: dt.timedelta | None
+    options: TableOptions, most: int | None, least: int | None, age: dt.timedelta | None, name: str
 ) -> list[tuple[int | None, dt.timedelta | None]]:
     """How many snapshots stay, and from which age on others go, once or twice: with `least`, the newest of so many stay, of the
     others those that are younger and among the newest `most`.
     """
     if least is None:
         return [(most, age)]
+    name = name if most is not None else "the option 'snapshot.num-retained.max'"
     most = options.snapshot_num_retained_max if most is None else most
     if most is not None and most < least:
-        raise InvalidRequest(f"retain_min = {least} snapshots stay, so that retain_max cannot be {most}.")
+        raise InvalidRequest(f"retain_min = {least} snapshots stay, so that {name} = {most} cannot be all.")
     by_age = (least, dt.timedelta(milliseconds=options.snapshot_time_retained_ms) if age is None else age)
     return [by_age] if most is None else [by_age, (most, None)]
 

@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -66,6 +66,14 @@ def check_arguments(given: Mapping[str, Any]) -> None:
             )
             hint = f"Did you mean {close[0]}?" if close else f"Those of dagster.asset are: {', '.join(PASSED)}."
             raise InvalidRequest(f"there is no argument {name!r}. {hint}")
+    for name in ("kinds", "owners"):
+        texts = given.get(name)
+        # A text is a collection of letters: nobody means that.
+        of_texts = isinstance(texts, Collection) and not isinstance(texts, str | bytes | Mapping)
+        if texts is not None and not (of_texts and all(isinstance(each, str) for each in texts)):
+            raise InvalidRequest(f"{name}={texts!r} is no list of texts: write {name}=[…].")
+    for name in ("tags", "metadata", "op_tags"):
+        mapping(name, given.get(name), "a mapping of names to values")
 
 
 def mapping(name: str, given: Any, shape: str) -> dict[Any, Any]:

@@ -33,7 +33,9 @@ def _command(action: Action, name: str, *, as_alias: bool) -> click.Command:
         name,
         params=parameters,
         callback=_callback(
-            action, {each.name or "": given for each, given in zip(parameters, action.parameters, strict=True)}
+            action,
+            {each.name or "": given for each, given in zip(parameters, action.parameters, strict=True)},
+            as_alias=as_alias,
         ),
         help=_help(action, as_alias=as_alias),
         hidden=as_alias and bool(action.command),
@@ -49,15 +51,18 @@ def _help(action: Action, *, as_alias: bool) -> str:
     return action.meaning
 
 
-def _callback(action: Action, given_as: Mapping[str, Parameter]) -> Callable[..., None]:
+def _callback(action: Action, given_as: Mapping[str, Parameter], *, as_alias: bool) -> Callable[..., None]:
     @click.pass_obj
     def carry_out(session: Session, /, form: str, **texts: Any) -> None:
         values = {
-            parameter.name: None if _is_left_out(texts[name]) else parameter.value(texts[name], _label(name, parameter))
+            parameter.name: None
+            if _is_left_out(texts[name])
+            else parameter.value(texts[name], _label(name, parameter, as_alias=as_alias))
             for name, parameter in given_as.items()
         }
         reach = Reach(session, CATALOG_NAME, session.table, progress=_progress)
-        print_outcome(action.carry_out(reach, values), form)
+        spelt = {parameter.name: _label(name, parameter, as_alias=as_alias) for name, parameter in given_as.items()}
+        print_outcome(action.carry_out(reach, values, spelt), form)
 
     return carry_out
 
@@ -66,8 +71,8 @@ def _is_left_out(text: Any) -> bool:
     return text is None or text == ()
 
 
-def _label(name: str, parameter: Parameter) -> str:
-    return parameter.given.option or name
+def _label(name: str, parameter: Parameter, *, as_alias: bool) -> str:
+    return parameter.given.option or (as_alias and parameter.given.alias_option) or name
 
 
 def _click_parameter(parameter: Parameter, *, as_alias: bool) -> click.Parameter:

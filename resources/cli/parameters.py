@@ -1,11 +1,9 @@
-"""Types of parameters on the command line: times and lengths of time; and groups that keep their order."""
+"""Types of parameters on the command line: times; and groups that keep their order."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import click
-
-from ..actions.values import duration
 
 
 class OrderedGroup(click.Group):
@@ -17,16 +15,6 @@ class OrderedGroup(click.Group):
 
 
 # Older versions of Click that are allowed too have no type arguments here.
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """A length of time: `1 d`, `12 h`, `30 min`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
-        """The length of time that a text says. Raises InvalidRequest for a text that says none."""
-        return value if isinstance(value, timedelta) else duration(value)
-
-
 class Timestamp(click.ParamType):  # type: ignore[type-arg]
     """A local date and time: `2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.250`."""
 

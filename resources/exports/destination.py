@@ -5,6 +5,7 @@ and gets its name once it is whole. A directory that is replaced is, on local di
 store its old files go first, so that nobody reads them beside the new one.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from storage import Clock, FileIO, InvalidRequest, StoreUnavailable, hidden, same_protocol
+from storage import Clock, CommitConflict, FileIO, InvalidRequest, StoreUnavailable, hidden, same_protocol
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _VARIABLE = "SNAPLINE_WRITABLE_DIRECTORIES"
@@ -23,6 +24,7 @@ _VARIABLE = "SNAPLINE_WRITABLE_DIRECTORIES"
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _OWN_FILES = re.compile(rf"part-\d{{5}}-{_UUID}(-c\d+)?\.[a-z0-9.]+|_SUCCESS|\.(part-.*|_SUCCESS)\.crc")
 _DONE = "_SUCCESS"
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class Destination:
             with writing as path:
                 yield path
         except OSError as error:
-            raise StoreUnavailable(f"Writing {self.shown} failed: {error.strerror or error}.") from None
+            # A name that is too long, too: whichever file has it.
+            why = (error.strerror or str(error)).rstrip(".")
+            raise StoreUnavailable(f"Writing {self.shown} failed: {why}.") from None
 
     @contextmanager
     def _local_file(self) -> Iterator[str]:
@@ -80,16 +84,33 @@ class Destination:
             self.files.write_bytes(f"{whole}/{_DONE}", b"")
             if there:
                 self._refuse_others(_held(self.path))
+            self._exchange(whole, old if there else None)
+        finally:
+            shutil.rmtree(whole, ignore_errors=True)
+            if os.path.lexists(self.path):
+                shutil.rmtree(old, ignore_errors=True)
+
+    def _exchange(self, whole: str, old: str | None) -> None:
+        """Put a directory in the place of the one that is there, which gets the name `old`, or where none is. Raises
+        CommitConflict if another export has come first.
+        """
+        try:
+            if old is not None:
                 os.rename(self.path, old)
             try:
                 os.rename(whole, self.path)
             except OSError:
-                if there:
+                # Whoever came first has left a whole directory: his is kept.
+                if old is not None and not os.path.lexists(self.path):
                     os.rename(old, self.path)
                 raise
-            shutil.rmtree(old, ignore_errors=True)
-        finally:
-            shutil.rmtree(whole, ignore_errors=True)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise CommitConflict(
+                    f"Another export has written {self.shown} meanwhile: what it has written stays. Repeat the statement to "
+                    "replace it."
+                ) from None
+            raise
 
     @contextmanager
     def _in_store(self, ending: str) -> Iterator[str]:
@@ -134,7 +155,8 @@ def _held(path: str) -> list[str]:
 
 
 def _beside(path: str) -> str:
-    return f"{os.path.dirname(path)}/.{os.path.basename(path)}.{Clock().unique_name()}.tmp"
+    # Not longer than a name may be where the name itself is not.
+    return f"{os.path.dirname(path)}/.{os.path.basename(path)[:40]}.{Clock().unique_name()}.tmp"
 
 
 def _part(ending: str) -> str:
@@ -156,7 +178,7 @@ def destination(
     Raises InvalidRequest unless it lies below an allowed directory and apart from the forbidden ones.
     """
     shown = hidden(text)
-    protocol, path = _located(text, shown)
+    protocol, path = _located(text, shown, is_directory=is_directory)
     if is_local and protocol != "file":
         raise InvalidRequest(f"{shown} is no LOCAL DIRECTORY: leave LOCAL out, or give a path of this machine.")
     if protocol == "file" and is_directory and os.path.isdir(path):
@@ -193,15 +215,22 @@ def _is_below(path: str, directory: str) -> bool:
     return path.startswith(f"{directory.rstrip('/')}/")
 
 
-def _located(text: str, shown: str) -> tuple[str, str]:
+def _located(text: str, shown: str, *, is_directory: bool = True) -> tuple[str, str]:
     """Protocol and path of a place. Raises InvalidRequest for what is none, or says more than that."""
     protocol, path = _split(text)
     if protocol != "file":
         parts = urlsplit(text)
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidRequest(f"{shown} holds more than a place: credentials belong into SNAPLINE_STORAGE_OPTIONS.")
-    written = _SCHEME.sub("", text, count=1).strip("/").split("/")
-    is_odd = {"", ".", ".."}.intersection(written) or any(ord(each) < 32 for each in text)
+    if len(os.fsencode(path.rpartition("/")[2])) > _LONGEST_NAME:
+        raise InvalidRequest(
+            f"{shown!r}: its last name has more than {_LONGEST_NAME} bytes, which is too long for a file."
+        )
+    if text.endswith("/") and not is_directory:
+        raise InvalidRequest(f"{shown!r} ends with a slash, as a directory does: name a file in it.")
+    # On this machine two slashes are one; in a store they are another place.
+    names = re.split("/+" if protocol == "file" else "/", _SCHEME.sub("", text, count=1).strip("/"))
+    is_odd = {"", ".", ".."}.intersection(names) or any(ord(each) < 32 for each in text)
     if is_odd or (protocol == "file" and not path.startswith("/")) or text.endswith("/.."):
         raise InvalidRequest(
             f"{shown!r} is no place for a file: write an absolute path, or a URL such as s3://bucket/path."

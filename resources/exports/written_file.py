@@ -1,6 +1,7 @@
 """Write batches of rows into one file, as they come: what is in memory is a group of rows."""
 
 import datetime as dt
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from storage import InvalidRequest, StoreUnavailable
+from storage import InvalidRequest
 
 from .export_format import ExportFormat
 from .text_values import json_objects, refuse_unwritable, texts
@@ -27,7 +28,8 @@ _CODECS = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 def write_file(batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str) -> int:
     """Write all rows; returns their number. There is one batch at the least, which may be empty: it tells the columns.
 
-    Raises InvalidRequest for columns that the format does not hold; the file is not complete then.
+    Raises InvalidRequest for columns that the format does not hold, OSError with its reason alone; the file is not complete
+    then.
     """
     left = iter(batches)
     first = next(left)
@@ -37,7 +39,8 @@ def write_file(batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequest(f"The rows cannot be written as {form.name}: {str(error).splitlines()[0]}") from None
     except OSError as error:
-        raise StoreUnavailable(f"Writing the file failed: {error.strerror or str(error).splitlines()[0]}.") from None
+        # Arrow tells the number of the error, and the name of a file that nobody has typed.
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error).splitlines()[0]) from None
 
 
 def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: ExportFormat, path: str) -> int:

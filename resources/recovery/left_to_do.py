@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from lineage import sources_of
 from storage import NotFound, Snapshot, SnapshotRef
 
 from ..assets.table_asset import TableAsset
@@ -28,7 +27,7 @@ def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str
             if not _is_current(recovery, assets[name], record):
                 left.add(name)
     for name, record in recovery.record.tables.items():
-        if name not in assets and not record.corrected:
+        if name in tables and name not in assets and not record.corrected:
             inputs[name] = _inputs_by_hand(recovery, name, tables[name])
             if not _is_current_by_hand(recovery, name, tables[name], inputs[name]):
                 left.add(name)
@@ -47,7 +46,7 @@ def _inputs_by_hand(recovery: Recovery, name: str, record: TableRecord) -> set[s
 
 def _sources(recovery: Recovery, snapshot: Snapshot) -> list[SnapshotRef]:
     """The sources of a snapshot that are in the recovery's own catalog."""
-    return [source for source in sources_of(snapshot) if source.catalog == recovery.catalog_name]
+    return [source for source in recovery.sources(snapshot) if source.catalog == recovery.catalog_name]
 
 
 def _plain(ref: SnapshotRef) -> str:
@@ -125,7 +124,9 @@ def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> b
         return False
     needed = [ref for ref in (_as_read(recovery, other) for other in asset.inputs.values()) if ref is not None]
     for snapshot in {made[key].id: made[key] for key in wanted}.values():
-        read = {(source.database, source.table, source.branch): source.snapshot_id for source in sources_of(snapshot)}
+        read = {
+            (source.database, source.table, source.branch): source.snapshot_id for source in recovery.sources(snapshot)
+        }
         if any(read.get((ref.database, ref.table, ref.branch), 0) < ref.snapshot_id for ref in needed):
             return False
     return True

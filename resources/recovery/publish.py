@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lineage import sources_of, sources_property
+from lineage import sources_property
 from storage import CommitConflict, InvalidRequest, NotFound, SnapshotRef, Table, Verdict, operation_of, whole_number
 
 from ..assets.table_asset import TableAsset
@@ -111,7 +111,8 @@ def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
         return False
     place = (own.database, own.table, own.branch, own.snapshot_id)
     return any(
-        (source.database, source.table, source.branch, source.snapshot_id) == place for source in sources_of(snapshot)
+        (source.database, source.table, source.branch, source.snapshot_id) == place
+        for source in recovery.sources(snapshot)
     )
 
 
@@ -266,7 +267,7 @@ class _MadeFrom:
         read: dict[str, SnapshotRef] = {}
         for snapshot in branch.snapshots.all():
             if snapshot.id > (record.branch_at or 0):
-                for source in sources_of(snapshot):
+                for source in self._recovery.sources(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:
                         read[f"{source.database}.{source.table}"] = source
         begun = None if record.branch_at is None else self._session.table(name).ref(record.branch_at)

@@ -11,6 +11,8 @@ from typing import Any
 
 from storage import AlreadyExists, Catalog, CommitConflict, CorruptData, NotFound
 
+from .renamed import name_now, renamed_since
+
 _KIND = "recovery"
 # Which snapshots the mains of a recovery are, in a document of its own: versions before read no record that has more.
 _MAINS_KIND = "recovery-mains"
@@ -71,15 +73,29 @@ def _parsed(catalog: Catalog, branch: str, content: Mapping[str, Any]) -> Recove
         record = RecoveryRecord(**known)
         for name, one in content["tables"].items():
             record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
+        return _by_names_of_now(catalog, _with_identities(catalog, record))
     except (TypeError, LookupError, AttributeError):
         raise _damaged(branch, f"File {catalog.notes(_KIND).path(branch)} describes no recovery.") from None
-    return _with_identities(catalog, record)
 
 
 def _damaged(branch: str, reason: str) -> CorruptData:
     return CorruptData(
         f"{reason.rstrip('.')}. Give recovery {branch!r} up by `snapline recovery drop {branch} --discard-damaged`, which "
         "keeps the file aside."
+    )
+
+
+def _by_names_of_now(catalog: Catalog, record: RecoveryRecord) -> RecoveryRecord:
+    """With each table by the name that it has now, if it was renamed since the recovery began."""
+    renamed = renamed_since(catalog, {*record.base, *record.tables}, record.created_ms)
+    if not renamed:
+        return record
+    table, at, snapshot = record.bad.rpartition("@")
+    return replace(
+        record,
+        base={name_now(renamed, name): number for name, number in record.base.items()},
+        tables={name_now(renamed, name): each for name, each in record.tables.items()},
+        bad=f"{name_now(renamed, table)}{at}{snapshot}",
     )
 
 

@@ -2,8 +2,8 @@
 
 Everything from the bad snapshot of a table on is bad, until main is rolled back behind it, or a recovery that corrected it is
 published: such a commit says so itself (`REPAIRS_PROPERTY`), so that it is known when the recovery is long dropped. A table
-made from others is spoilt if a snapshot that some of its rows come from read one that was. What is in no table any more, with a branch
-that was dropped or a main that was replaced, is taken to hold what came before it.
+made from others is spoilt if a snapshot that some of its rows come from read one that was. What is in no table any more, with a
+branch that was dropped or a main that was replaced, is taken to hold what came before it.
 """
 
 import json
@@ -193,7 +193,9 @@ class Spoilt:
 
     def _is_there(self, ref: SnapshotRef) -> bool:
         try:
-            return self._session.catalog_of(ref.catalog).table(ref.table_name).snapshots.find(ref.snapshot_id) is not None
+            return (
+                self._session.catalog_of(ref.catalog).table(ref.table_name).snapshots.find(ref.snapshot_id) is not None
+            )
         except NotFound:
             return False
 

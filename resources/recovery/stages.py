@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from lineage import NAME_LENGTH, sources_of
 from storage import (
@@ -17,6 +17,7 @@ from storage import (
     InvalidRequest,
     NotFound,
     Snapshot,
+    SnapshotRef,
     StorageError,
     Table,
     Unsupported,
@@ -41,6 +42,7 @@ from .record import (
     read_record,
     set_record_aside,
 )
+from .renamed import Renamed, former_since, source_now
 
 
 class Recovery:
@@ -127,10 +129,10 @@ class Recovery:
 
     @property
     def tables(self) -> dict[str, TableRecord]:
-        """The tables of the plan, and those that were branched since, when they were first written."""
-        record = self.record
-        tables = dict(record.tables)
-        for name in self._catalog.tables():
+        """The tables of the plan, and those that were branched since, when they were first written; none that were dropped."""
+        record, there = self.record, self._catalog.tables()
+        tables = {name: each for name, each in record.tables.items() if name in there}
+        for name in there:
             if name not in tables and self.is_branched(name):
                 begun_at = self._begun_at(record, name)
                 tables[name] = TableRecord(begun_at, begun_at, [])
@@ -155,6 +157,15 @@ class Recovery:
     def catalog_name(self) -> str:
         """The catalog of its tables, as lineage names it."""
         return self._catalog.name
+
+    def sources(self, snapshot: Snapshot) -> list[SnapshotRef]:
+        """What a snapshot says that it was made from; tables of the recovery that were renamed since, by their names of now."""
+        return [source_now(self._former_names, source, snapshot.time_ms) for source in sources_of(snapshot)]
+
+    @cached_property
+    def _former_names(self) -> Renamed:
+        branched = [name for name in self.record.tables if self._catalog.exists(name)]
+        return former_since(self._catalog, branched, self.record.created_ms)
 
     def snapshot_of_main(self, name: str, number: int) -> Snapshot | None:
         """A snapshot of a table's main; None if it has expired."""
@@ -296,7 +307,7 @@ class Recovery:
             if snapshot.time_ms >= record.created_ms
             and any(
                 (f"{source.database}.{source.table}", source.branch) == (name, self.branch)
-                for source in sources_of(snapshot)
+                for source in self.sources(snapshot)
             )
         ]
         # A branch that became the first snapshot of main replaced nothing.

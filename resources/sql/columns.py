@@ -24,7 +24,7 @@ def column_sources(query: Query, fills: Sequence[Fill]) -> dict[str, list[Source
     """
     inputs = {source.view: source for source in query.inputs}
     schema = known_columns(
-        {source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in query.inputs}
+        {source.view: {field.name: sql_type(field.type) for field in source.schema} for source in query.inputs}
     )
     try:
         tree = qualify(query.tree.copy(), schema=schema, dialect=SnaplineSql, identify=False)
@@ -61,6 +61,9 @@ def _leaves(node: Node, inputs: dict[str, Input]) -> list[SourceColumn] | None:
             return None
         column = part.name.rpartition(".")[2].strip('`"')
         named = {name.lower(): name for name in given.source.schema.names}.get(column.lower())
+        if column.lower() in given.metadata:
+            # It is made of no column.
+            continue
         if named is None:
             return None
         identifier = given.source.table.identifier

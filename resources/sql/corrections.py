@@ -1,5 +1,7 @@
 """What a correction may do: change rows and columns of branches. All else would reach past them, to main or to other tables."""
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from storage import InvalidRequest
@@ -28,6 +30,16 @@ _PROCEDURES = (
     "rollback_to_timestamp",
     "rollback_to_watermark",
 )
+_CORRECTIONS = (
+    f"Corrections are INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, ALTER TABLE and CALL of {', '.join(_PROCEDURES)}."
+)
+
+
+def refuse_without_change(trees: Sequence[exp.Expr]) -> None:
+    """Raise InvalidRequest for statements none of which can change a row or a column: the table would not be corrected."""
+    if all(isinstance(tree, (*_LOOKS, AnalyzeTable)) for tree in trees):
+        names = ", ".join(dict.fromkeys(statement_name(tree) for tree in trees)) or "An empty text"
+        raise InvalidRequest(f"{names} changes nothing, and is no correction. {_CORRECTIONS}")
 
 
 def refuse_beyond_branches(tree: exp.Expr) -> None:
@@ -40,8 +52,5 @@ def refuse_beyond_branches(tree: exp.Expr) -> None:
     name = "ALTER TABLE … RENAME TO" if is_renaming else statement_name(tree)
     raise at(
         tree,
-        InvalidRequest(
-            f"{name} is no correction: it would not be done on a branch. Corrections are INSERT, UPDATE, DELETE, MERGE, TRUNCATE "
-            f"TABLE, ALTER TABLE and CALL of {', '.join(_PROCEDURES)}."
-        ),
+        InvalidRequest(f"{name} is no correction: it would not be done on a branch. {_CORRECTIONS}"),
     )

@@ -179,9 +179,7 @@ def _relations(tables: Mapping[str, pa.Schema]) -> list[Relation]:
 def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
     """The columns that views hold: those that a query needs."""
     return {
-        read.view: pa.schema(
-            [field for field in read.source.schema if read.columns is None or field.name in read.columns]
-        )
+        read.view: pa.schema([field for field in read.schema if read.columns is None or field.name in read.columns])
         for read in inputs
     }
 

@@ -17,6 +17,7 @@ from storage.sql.dialect import shown
 from . import spark_types as st
 from .duckdb_casts import cast
 from .duckdb_decimals import DIVIDED_BY_ZERO, Typed, decimal_of, exactly, quotient
+from .duckdb_letters import LOWER_DIFFERS, where_case_is_alike
 from .place import at
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
 
@@ -194,6 +195,8 @@ class Expressions:
                 f"(CASE WHEN {given} IS NULL OR regexp_full_match({given}, {literal(valid)}, 's') THEN {given} "
                 f"ELSE {wrong} END)"
             )
+        if isinstance(node, exp.ILike):
+            value = where_case_is_alike(value, "ilike", LOWER_DIFFERS, value)
         word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
         return f"({value} {word} {text} ESCAPE {literal(escape)})"
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from . import spark_types as st
 from .duckdb_decimals import Typed
 from .duckdb_expressions import COMPARISONS, Expressions, Rule, field_of, literal, number, unknown, unwrapped
+from .duckdb_letters import LOWER_DIFFERS, UPPER_DIFFERS, where_case_is_alike
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, SparkType
 
 
@@ -118,24 +119,12 @@ def _cut(word: str) -> Callable[[Expressions, Any], Typed]:
     return rule
 
 
-# Letters that Spark and DuckDB do not write alike in the other case: several letters become of one, or one of them knows the
-# letter and the other does not; the Greek sigma goes by what stands beside it. Found by trying every letter of Unicode.
-UPPER_DIFFERS = (
-    r"\x{149}\x{19b}\x{1f0}\x{264}\x{390}\x{3b0}\x{587}\x{1c8a}\x{1e96}-\x{1e9a}\x{1f50}-\x{1f56}\x{1f80}-\x{1fff}"
-    r"\x{a7cd}-\x{a7db}\x{fb00}-\x{fb17}\x{10d70}-\x{10d85}\x{16ebb}-\x{16ed3}"
-)
-LOWER_DIFFERS = r"\x{130}\x{3a3}\x{1c89}\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d65}\x{16ea0}-\x{16eb8}"
-
-
 def _in_case(word: str, differs: str) -> Callable[[Expressions, Any], Typed]:
-    refusal = literal(f"{word.upper()} of such letters is not the same on DuckDB as in Spark. Use the engine spark.")
-
     def rule(compiler: Expressions, node: Any) -> Typed:
         value = compiler.to(node.this, STRING)
         # One letter that becomes two is common.
         changed = f"replace({value}, 'ß', 'SS')" if word == "upper" else value
-        other = f"regexp_matches({value}, '[{differs}]')"
-        return Typed(f"(CASE WHEN {other} THEN CAST(error({refusal}) AS VARCHAR) ELSE {word}({changed}) END)", STRING)
+        return Typed(where_case_is_alike(value, word, differs, f"{word}({changed})"), STRING)
 
     return rule
 

@@ -28,7 +28,6 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
     if context.settings.options.get(RUNTIME_MODE) == "streaming":
         raise InvalidRequest(f"{name} writes what is there now: RESET '{RUNTIME_MODE}' first.")
     path = tree.args["path"]
-    form = export_format(tree.args.get("form"), tree.args.get("options") or (), path, as_spark=as_spark)
     settings = context.session.settings
     place = destination(
         path,
@@ -38,6 +37,7 @@ def exported(tree: Export, context: StatementContext, prepare: Prepare, engine: 
         is_directory=as_spark,
         is_local=bool(tree.args.get("is_local")),
     )
+    form = export_format(tree.args.get("form"), tree.args.get("options") or (), path, as_spark=as_spark)
     query = prepare(take(tree.this))
 
     def act() -> Result:

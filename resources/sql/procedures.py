@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from storage import InvalidRequest, Unsupported
 
-from ..actions import Action, Procedure, Reach, procedures
+from ..actions import Procedure, Reach, procedures
 from .result import Result
 
 PROCEDURES = procedures()
@@ -121,16 +121,18 @@ def call(reach: Reach, name: str, arguments: Sequence[tuple[str | None, exp.Expr
         hint = f" Did you mean sys.{near[0]}?" if near else ""
         raise InvalidRequest(f"There is no procedure {name!r}.{hint} SHOW PROCEDURES lists them.")
     action, procedure = PROCEDURES[plain]
-    return _result(action, reach, _bound(procedure, arguments))
-
-
-def _result(action: Action, reach: Reach, values: dict[str, Any]) -> Result:
-    outcome = action.carry_out(reach, values)
+    labels: dict[str, str] = {}
+    values = _bound(procedure, arguments, labels)
+    outcome = action.carry_out(reach, values, labels)
     return Result(rows=outcome.to_arrow()) if outcome.columns else Result(outcome.message)
 
 
-def _bound(procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]]) -> dict[str, Any]:
-    """What is given to each parameter. NULL is none given, but for those that may be left out."""
+def _bound(
+    procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]], labels: dict[str, str]
+) -> dict[str, Any]:
+    """What is given to each parameter, whose name as it was typed goes into `labels`. NULL is none given, but for those that
+    may be left out.
+    """
     given: dict[str, Any] = {}
     positions = _positions(procedure)
     for position, (key, node) in enumerate(arguments):
@@ -150,7 +152,8 @@ def _bound(procedure: Procedure, arguments: Sequence[tuple[str | None, exp.Expr]
             raise InvalidRequest(
                 f"sys.{procedure.name} has no argument {label!r} left. Arguments: {procedure.signature}."
             )
-        given[parameter.name] = None if constant is None else parameter.value(constant)
+        labels[parameter.name] = label
+        given[parameter.name] = None if constant is None else parameter.value(constant, label)
     missing = [each.name for each in procedure.parameters if each.required and given.get(each.name) is None]
     if missing:
         raise InvalidRequest(f"sys.{procedure.name} needs {', '.join(missing)}. Arguments: {procedure.signature}.")

@@ -21,7 +21,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.optimizer.simplify import simplify
 from sqlglot.schema import MappingSchema
 
-from storage import InvalidRequest, NotFound, Predicate, Scan
+from storage import InvalidRequest, NotFound, Predicate, Scan, metadata_field, metadata_of
 from storage.sql.declared_types import cast_to_declared
 from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import predicate_of
@@ -29,6 +29,7 @@ from storage.sql.pure_expression import columns_of, parse_expression
 
 from .names import Source
 from .place import at
+from .row_metadata import COMPUTES, PREFIX, RowMetadata
 from .struct_stars import expand_structs
 
 _SQL_TYPES: list[tuple[Callable[[pa.DataType], bool], str]] = [
@@ -63,16 +64,27 @@ class Input:
     where_text: str = ""
     # Columns, in lower case, that are read whatever the query needs: others are computed from them.
     needed: frozenset[str] = frozenset()
+    # Metadata of the rows that is read beside the table's columns.
+    metadata: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the view may have."""
+        return pa.schema([*self.source.schema, *map(metadata_field, self.metadata)])
 
     def scan(self) -> Scan:
         """The read that the query needs, planned."""
         assert self.source.table is not None
-        return self.source.table.scan(columns=self.columns, where=self.where)
+        return self.source.table.scan(columns=self._read_columns, where=self.where)
 
     def unfiltered(self) -> Scan:
         """The same read without its filter."""
         assert self.source.table is not None
-        return self.source.table.scan(columns=self.columns)
+        return self.source.table.scan(columns=self._read_columns)
+
+    @property
+    def _read_columns(self) -> tuple[str, ...] | None:
+        return tuple(self.schema.names) if self.metadata and self.columns is None else self.columns
 
 
 @dataclass(frozen=True)
@@ -89,11 +101,13 @@ def prepare(
     prefix: str,
     outer: Collection[str] = (),
     expand: Expand | None = None,
+    *,
+    streaming: bool = False,
 ) -> Query:
     """Make a query ready. Raises InvalidRequest or NotFound that points at the name that is wrong.
 
     `outer`: the columns around a query inside of a statement, which it may name as well. `expand` puts a query in the place of
-    a name that is no table's.
+    a name that is no table's. `streaming`: the tables are followed, which tells no metadata of rows.
     """
     tree = _with_names(tree.copy())
     if isinstance(tree, exp.Select) and not tree.expressions:
@@ -136,7 +150,13 @@ def prepare(
         if column.args.get("db") and column.table in aliases and is_of(column, places.get(column.table)):
             column.set("db", None)
             column.set("catalog", None)
-    expand_structs(tree, {source.view: source.source.schema for source in inputs})
+    wanted = RowMetadata(tree, {source.view: source.source for source in inputs}, outer).resolve()
+    if wanted and streaming:
+        raise InvalidRequest(
+            f"{wanted.popitem()[1][0]!r} is metadata of the rows of a table, and a stream reads changes: read the table in batch."
+        )
+    inputs = [replace(source, metadata=wanted.get(source.view, ())) for source in inputs]
+    expand_structs(tree, {source.view: source.schema for source in inputs})
     return Query(tree, tuple(_pruned(tree, inputs, outer)))
 
 
@@ -241,7 +261,9 @@ def _compute(node: exp.Table, computed: list[tuple[str, exp.Expr]]) -> None:
     alias = node.args["alias"].copy()
     joins = node.args.pop("joins", None)
     node.set("alias", None)
-    node.replace(exp.Subquery(this=exp.select(exp.Star(), *made).from_(node.copy()), alias=alias, joins=joins))
+    whole = exp.Subquery(this=exp.select(exp.Star(), *made).from_(node.copy()), alias=alias, joins=joins)
+    whole.meta[COMPUTES] = True
+    node.replace(whole)
 
 
 def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
@@ -256,7 +278,7 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 def _pruned(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> list[Input]:
     schema: dict[str, Any] = {
-        source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in inputs
+        source.view: {field.name: sql_type(field.type) for field in source.schema} for source in inputs
     }
     conditions = sum(1 for _ in tree.find_all(exp.Connector))
     if conditions > 10 * _MOST_CONDITIONS or _reads_unnamed(tree):
@@ -311,9 +333,7 @@ def _reads_unnamed(tree: exp.Expr) -> bool:
 
 def refuse_open(query: Query, statement: str) -> None:
     """Raise InvalidRequest for a query that may name columns of others around it."""
-    schema = {
-        source.view: {field.name: sql_type(field.type) for field in source.source.schema} for source in query.inputs
-    }
+    schema = {source.view: {field.name: sql_type(field.type) for field in source.schema} for source in query.inputs}
     try:
         qualify(query.tree.copy(), schema=known_columns(schema), dialect=SnaplineSql, identify=False)
     except SqlglotError as error:
@@ -329,7 +349,7 @@ def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
 def _with_needs(read: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str, str]]) -> Input:
     if read.source.table is None:
         return read
-    names = read.source.schema.names
+    names = read.schema.names
     if columns is not None:
         wanted = {name.lower() for name in columns} | read.needed
         kept = tuple(name for name in names if name.lower() in wanted)
@@ -408,6 +428,9 @@ def _predicate(condition: exp.Expr, types: Mapping[str, tuple[str, str]]) -> tup
         if column.name.lower() not in types:
             return None
         name, kind = types[column.name.lower()]
+        if name.startswith(PREFIX) and metadata_of(name) is not None:
+            # What is made when rows are read says nothing of files.
+            return None
         kinds.add(kind)
         column.replace(exp.column(exp.to_identifier(name, quoted=True)))
     if len(kinds) != 1:
@@ -491,7 +514,7 @@ def described(given: Input) -> dict[str, Any]:
     return {
         "table": given.source.name,
         "snapshot": scan.snapshot.id if scan.snapshot else None,
-        "columns": ", ".join(given.columns or given.source.schema.names),
+        "columns": ", ".join(given.columns or given.schema.names),
         "condition": given.condition,
         "files": read,
         "skipped": total - read,

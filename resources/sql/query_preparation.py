@@ -47,7 +47,7 @@ class QueryPreparation:
             source = self._context.names.source(node)
             return streamed(source, node) if streaming else source
 
-        return prepare(tree, look_up, f"__snapline_{next(_view_numbers)}", outer, self._expand)
+        return prepare(tree, look_up, f"__snapline_{next(_view_numbers)}", outer, self._expand, streaming=streaming)
 
     def _expand(
         self, node: exp.Table, around: tuple[str, ...], error: NotFound

@@ -33,6 +33,7 @@ from .place import at
 from .query import Query
 from .query_preparation import Prepare
 from .result import Result
+from .row_metadata import refuse_row_metadata
 from .settings import JOB_OPTION, RUNTIME_MODE
 from .statement_context import StatementContext
 from .unread import plain, refuse_clauses
@@ -156,6 +157,7 @@ class RowStatements:
         place = self._context.names.place(node)
         warehouse = self._context.names.warehouse(place)
         changed_rows.without_place(tree, node, place)
+        refuse_row_metadata(tree, _columns_of(table), tree.key.upper())
         names = {node.alias_or_name.lower(): TARGET}
         clause = tree.args.get("where")
         condition = None if clause is None else clause.this
@@ -206,6 +208,7 @@ class RowStatements:
         table = changes.changed_table(node, self._context.names)
         place = self._context.names.place(node)
         changed_rows.without_place(tree, node, place)
+        refuse_row_metadata(tree, _columns_of(table), "MERGE", node.alias_or_name)
         names = {node.alias_or_name.lower(): TARGET, using.alias_or_name.lower(): SOURCE}
 
         source_tree = exp.select("*").from_(using.copy())
@@ -234,6 +237,10 @@ class RowStatements:
                 )
 
         return lambda: changes.written(table, table.repeated(merge), "merge")
+
+
+def _columns_of(table: Table) -> list[str]:
+    return [*table.schema.column_names, *(column.name for column in table.computed_columns)]
 
 
 def _own(table: Table, basis: Basis) -> list[SnapshotRef]:

@@ -35,7 +35,7 @@ from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.warehouse_session import WarehouseSession
 from . import changes
 from .analyze import analyzed
-from .corrections import refuse_beyond_branches
+from .corrections import refuse_beyond_branches, refuse_without_change
 from .definitions import Act, Definitions
 from .engine import Engine
 from .engines import Engines
@@ -106,6 +106,8 @@ class Statements:
             trees = parse(text)
         for tree in trees if self._is_correction else ():
             refuse_beyond_branches(tree)
+        if self._is_correction:
+            refuse_without_change(trees)
         before = Result()
         for tree in trees:
             if before.ends:

@@ -52,7 +52,7 @@ class TableStatements:
 
             return define
         prepared = self._prepare(take(query))
-        insert = exp.Insert(this=exp.maybe_copy(node), expression=prepared.tree)
+        insert = exp.Insert(this=plain(node), expression=prepared.tree)
         # What is made again is the rows, in a table that is there.
         properties = self._rows.properties_of(exp.Insert(this=plain(node), expression=written.expression))
 

@@ -36,6 +36,7 @@ from ..catalog import Catalog
 from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
 from ..maintain.left_over import delete_left_over
+from ..read.metadata_columns import refuse_metadata
 from ..read.predicate import Predicate
 from ..read.scan import Scan
 from ..read.split import Split
@@ -138,6 +139,7 @@ def _external_roots(options: dict[str, str]) -> list[str]:
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
     columns = columns_of(options)
     table = _table(options)
+    refuse_metadata(table.schema, columns or (), "the Spark data source")
     version: Version = options.get("version") or (None if "scan.mode" in options else version_of_options(options))
     if version and "schema-id" in options:
         # The columns that it has for whoever pinned it, perhaps later ones than those it was written with.

@@ -30,13 +30,17 @@ from .collection_aggregates import collection_options
 from .key_order import ranks, reversed_ranks
 from .record_expiry import record_expiry_of
 from .sequence_groups import SequenceGroup, removing_fields, sequence_groups, since_last_removal
-from .system_columns import DELETE, INSERT, LEVEL, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
+from .system_columns import DELETE, FILE, INSERT, LEVEL, POSITION, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_KIND, WHOLE
 
 _FIRST_ROW_RETRACTS = "The merge engine first-row takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
 _PARTIAL_UPDATE_RETRACTS = (
     "The merge engine partial-update takes no rows of kind -U or -D. Set 'ignore-delete' to drop them, or make a new table "
     "with 'partial-update.remove-record-on-delete' to remove the row, or with sequence groups."
 )
+
+
+# What a merged row has of the last of its key, whatever becomes of values.
+_OF_LAST_ROW = (SEQUENCE_NUMBER, LEVEL, WHOLE, FILE, POSITION)
 
 
 class MergeEngine(ABC):
@@ -267,7 +271,7 @@ def _start(rows: pa.RecordBatch, groups: Groups, keys: frozenset[str]) -> dict[s
     merged = {
         name: pick(rows.column(name), groups.ends)
         for name in rows.schema.names
-        if name.startswith(KEY_PREFIX) or name in (SEQUENCE_NUMBER, LEVEL, WHOLE) or name in keys
+        if name.startswith(KEY_PREFIX) or name in _OF_LAST_ROW or name in keys
     }
     added = np.logical_or.reduceat(~groups.retracts, groups.starts)
     merged[VALUE_KIND] = pa.array(np.where(added, INSERT, DELETE).astype(np.int8))

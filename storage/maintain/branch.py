@@ -32,6 +32,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names, on_branch
+from ..store_errors import made_or_told, outcome
 from ..write.close import (
     DELETION,
     RENAMING,
@@ -156,9 +157,25 @@ def _make(
         raise
     for schema_id, content in schemas.items():
         # With the last of them, the branch is there.
-        file_io.create_exclusively(paths.schema(schema_id), content, of=own)
-    if paths != final and not _name(store, paths, final):
+        _create_schema(store, paths, schema_id, content, own)
+    if paths != final and not _name(store, paths, final, own):
         return None
+    with outcome(f"Branch {name!r} of {store.identifier.full_name} is there."):
+        return _made(store, name, paths, final, own)
+
+
+def _create_schema(store: TableStore, paths: TablePaths, schema_id: int, content: bytes, own: Witness) -> None:
+    path = paths.schema(schema_id)
+    made_or_told(
+        lambda: store.file_io.create_exclusively(path, content, of=own),
+        lambda: store.file_io.read_bytes_or_none(path) == content,
+        f"version {schema_id} of the schema of branch {paths.branch!r}",
+    )
+
+
+def _made(store: TableStore, name: str, paths: TablePaths, final: TablePaths, own: Witness) -> TableStore:
+    """A branch that has its name; nobody has it if its table has gone meanwhile."""
+    file_io, root = store.file_io, store.paths.root
     if not store.is_same_table():
         _take_away(store, final, own)
     if not file_io.moves_at_once:
@@ -177,13 +194,21 @@ def _make(
     return made
 
 
-def _name(store: TableStore, made: TablePaths, final: TablePaths) -> bool:
+def _name(store: TableStore, made: TablePaths, final: TablePaths, own: Witness) -> bool:
     """Give a branch that is ready its name, if its table is still the same; False if it is taken."""
     file_io = store.file_io
+
+    def move() -> bool:
+        return made_or_told(
+            lambda: file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()),
+            lambda: file_io.read_bytes_or_none(final.origin) == own.content,
+            f"branch {final.branch!r}",
+        )
+
     try:
-        if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+        if not move():
             _clear_remains(store, final)
-            if not file_io.move_directory_if_absent(made.metadata_root, final.metadata_root, of=store.read_witness()):
+            if not move():
                 file_io.delete_directory(made.metadata_root)
                 return False
     except NotFound:

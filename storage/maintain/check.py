@@ -28,6 +28,7 @@ from ..metadata.table_statistics import read_statistics
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
+from ..option_checks import refuse_unsupported
 from ..paths import TablePaths
 from ..read.file_indexes import FileIndexes
 from ..read.split_read import read_whole_file
@@ -82,7 +83,7 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
         identifier = Identifier(store.identifier.database, store.identifier.table, branch)
         own = Report(str(identifier))
         opened = own.attempt("schema", lambda: _open(store, identifier, paths))  # noqa: B023
-        if opened is not None:
+        if opened is not None and own.attempt("options", lambda: _is_read_here(opened)):  # noqa: B023
             _BranchCheck(opened, own, seen, deep=deep).run()
             failed += _failed_work(opened, own)
             with suppress(StorageError):
@@ -93,6 +94,12 @@ def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[
             failed += map(KeptAside.of, kept_aside(opened))
         report.found |= own.found
     return report.found, failed
+
+
+def _is_read_here(store: TableStore) -> bool:
+    """True. Raises Unsupported for a table whose files lie, or count, in ways not known here: they would seem missing."""
+    refuse_unsupported(store.schema.options, str(store.identifier), for_writing=False)
+    return True
 
 
 def _cleanings(store: TableStore) -> None:

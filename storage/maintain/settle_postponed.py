@@ -7,14 +7,13 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from ..lsm.system_columns import VALUE_KIND
+from ..lsm.system_columns import KINDS, VALUE_KIND
 from ..metadata.live_files import live_files
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from ..read.arrival import in_order_of_arrival
-from ..read.changes import KINDS
 from ..read.split_read import ReadRequest, read_file
 from ..write.commit import TableCommit
 from ..write.commit_id import CommitId

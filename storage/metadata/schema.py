@@ -20,6 +20,7 @@ from ..identifier import MAIN_BRANCH
 from ..option_spelling import in_one_spelling
 from ..options import TableOptions
 from ..paths import TablePaths
+from ..store_errors import made_or_told
 from .unchanged import unchanged
 from .witness import WitnessOf, no_witness
 
@@ -240,7 +241,12 @@ class SchemaFiles:
         """Write a new schema version; False if another writer took its id."""
         path = self._paths.schema(schema.id)
         content = writable(schema.to_json, lambda text: TableSchema.from_json(text, path), "schema")
-        return self._file_io.create_exclusively(path, content, of=self._of())
+        return made_or_told(
+            lambda: self._file_io.create_exclusively(path, content, of=self._of()),
+            # No two have the same, for each bears a name of its own.
+            lambda: self._file_io.read_bytes_or_none(path) == content,
+            f"version {schema.id} of the schema",
+        )
 
     def delete_if(self, schema: TableSchema) -> bool:
         """Forget a version, if its file still holds it; says whether it did."""

@@ -21,7 +21,7 @@ from ..format.deletion_vector import DeletionVector
 from ..lsm.moving_keys import in_order_of_moves
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
-from ..lsm.system_columns import DELETE, INSERT, UPDATE_BEFORE, VALUE_KIND
+from ..lsm.system_columns import DELETE, INSERT, KINDS, UPDATE_BEFORE, VALUE_KIND
 from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
@@ -38,8 +38,6 @@ from .split_read import ReadRequest, read_file, read_sections
 
 ROW_KIND = "rowkind"
 SNAPSHOT_ID = "snapshot_id"
-# In the order of their values in `_VALUE_KIND`.
-KINDS = ("+I", "-U", "+U", "-D")
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
                 open_files |= {entry.file.name for entry in entries if entry.kind != ADD}
             else:
                 found.append(one)
-        store, one = _before(store, one)
+        store, one = snapshot_before(store, one)
     return found
 
 
-def _before(store: TableStore, snapshot: Snapshot) -> tuple[TableStore, Snapshot | None]:
-    """The snapshot before one, and the branch that has it."""
+def snapshot_before(store: TableStore, snapshot: Snapshot) -> tuple[TableStore, Snapshot | None]:
+    """The snapshot before one, and the branch that has it: beyond where a branch began, the one that it was forked off."""
     earlier = store.snapshots.before(snapshot)
     if earlier is not None or store.paths.branch == MAIN_BRANCH:
         return store, earlier

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from ..errors import CorruptData
 from ..format.deletion_vector import DeletionVector
+from ..lsm.system_columns import POSITION
 from ..metadata.manifest import DataFile
 from ..metadata.table_store import TableStore
 
@@ -43,6 +44,22 @@ def within_groups(positions: np.ndarray, starts: Sequence[int], groups: Sequence
     return np.concatenate(inside)
 
 
+def numbered(
+    batches: Iterator[pa.RecordBatch], starts: Sequence[int] | None, groups: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups, which begin at `starts`, or of a whole file, with the column `POSITION`: where each lies in
+    the file.
+    """
+    places = None if starts is None else np.concatenate([[0], *(np.arange(*starts[one : one + 2]) for one in groups)])
+    start = 0
+    for batch in batches:
+        end = start + batch.num_rows
+        # What stands before the places keeps them together where there are none.
+        own = np.arange(start, end) if places is None else places[start + 1 : end + 1].astype(np.int64)
+        yield batch.append_column(POSITION, pa.array(own, pa.int64()))
+        start = end
+
+
 def without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
     """The rows of a file but those at some positions."""
     start = 0
@@ -56,3 +73,10 @@ def without_positions(batches: Iterator[pa.RecordBatch], positions: np.ndarray) 
             rows = batch.num_rows
         start += rows
         yield batch
+
+
+def unmarked(batches: Iterator[pa.RecordBatch], positions: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """Rows that know where they lie in their file (`numbered`), but for those at some positions."""
+    for batch in batches:
+        marked = np.isin(batch.column(POSITION).to_numpy(), positions)
+        yield batch.filter(pa.array(~marked)) if marked.any() else batch

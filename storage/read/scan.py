@@ -28,6 +28,8 @@ from ..option_checks import refuse_unsupported
 from ..values import to_arrow
 from .file_indexes import FileIndexes
 from .joined_columns import row_groups
+from .metadata_columns import OF_SNAPSHOTS, metadata_among, metadata_of
+from .origins import Origins, origins_of
 from .predicate import Predicate, exact_values, restricted_to
 from .split import Split
 from .split_read import ReadRequest
@@ -58,8 +60,11 @@ class Scan:
 
     @lazy_property
     def request(self) -> ReadRequest:
-        columns = self.store.schema.column_names if self.columns is None else self.columns
-        return ReadRequest(self.store, tuple(columns), self.predicate, self.snapshot)
+        if self.columns is None:
+            return ReadRequest(self.store, tuple(self.store.schema.column_names), self.predicate, self.snapshot)
+        metadata = metadata_among(self.store.schema, self.columns)
+        own = tuple(name for name in self.columns if name not in metadata)
+        return ReadRequest(self.store, own, self.predicate, self.snapshot, metadata, self.columns)
 
     @property
     def schema(self) -> pa.Schema:
@@ -87,22 +92,37 @@ class Scan:
         with told_of_expiry(self.store, self.snapshot):
             return vectors_of(self.store, self.snapshot)
 
+    def _origins(self, entries: Sequence[ManifestEntry]) -> Origins:
+        """Which snapshots wrote the rows of files, where somebody asks for it."""
+        if self.snapshot is None or not OF_SNAPSHOTS & {metadata_of(name) for name in self.request.metadata}:
+            return Origins()
+        with told_of_expiry(self.store, self.snapshot):
+            return origins_of(self.store, self.snapshot, entries)
+
     @lazy_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[Place, list[DataFile]] = {}
         # There compaction settles what stands: rows that it has not seen are not there yet.
         hides = self.store.schema.primary_keys and self.store.options.hides_level_0 and not self.sees_level_0
-        for entry in self.entries:
-            if hides and entry.file.level == 0:
-                continue
+        shown = [entry for entry in self.entries if not (hides and entry.file.level == 0)]
+        for entry in shown:
             places.setdefault(entry.place, []).append(entry.file)
+        origins = self._origins(shown)
         splits: list[Split] = []
         for (partition, bucket), files in sorted(places.items()):
             directory = self.store.bucket_directory((partition, bucket))
             sections = self._cut_large(self._prune_sections(self._sections(files), directory))
             splits += [
-                Split(self.request, partition, bucket, directory, tuple(packed), self._vectors_of(packed))
+                Split(
+                    self.request,
+                    partition,
+                    bucket,
+                    directory,
+                    tuple(packed),
+                    self._vectors_of(packed),
+                    origins.of(packed),
+                )
                 for group in self._by_marks(sections)
                 for packed in self._pack(group)
             ]

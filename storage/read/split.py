@@ -11,6 +11,8 @@ from ..lsm.sorted_run import Section
 from ..lsm.system_columns import VALUE_KIND
 from ..metadata.history import told_of_expiry
 from ..metadata.schema import KEY_PREFIX
+from .origins import Origins
+from .row_metadata import FileSources
 from .split_read import ReadRequest, check_file, read_run, read_sections
 
 
@@ -24,6 +26,8 @@ class Split:
     directory: str
     sections: tuple[Section, ...]
     deletion_vectors: Mapping[str, DeletionVector] = field(default_factory=dict)
+    # Which snapshots wrote the rows of its files, if somebody asks.
+    origins: Origins = field(default_factory=Origins)
 
     @property
     def needs_merge(self) -> bool:
@@ -74,6 +78,7 @@ class Split:
         return (
             not self.needs_merge
             and not self.deletion_vectors
+            and not self.request.metadata
             and all(
                 file.schema_id == schema.id and file.format == "parquet" and file.write_columns is None
                 for section in self.sections
@@ -105,6 +110,7 @@ class Split:
                 self.sections,
                 self.deletion_vectors,
                 use_threads=use_threads,
+                sources=FileSources(self.bucket, self.origins),
             )
 
     def read_with_kinds(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:

@@ -21,7 +21,7 @@ from ..lsm.merge import RunCursor, comparable_key, merge_sorted_runs, within_key
 from ..lsm.merge_engines import merge_engine_of
 from ..lsm.record_expiry import RecordExpiry
 from ..lsm.sorted_run import Key, Section, SortedRun
-from ..lsm.system_columns import INSERT, LEVEL, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
+from ..lsm.system_columns import FILE, INSERT, LEVEL, POSITION, SEQUENCE_NUMBER, VALUE_KIND, WHOLE
 from ..metadata.manifest import LOOKUP_MARK, WRITTEN, DataFile
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import Snapshot
@@ -29,8 +29,10 @@ from ..metadata.table_store import TableStore
 from ..values import to_arrow
 from .file_columns import FileColumns
 from .joined_columns import columns_of_files, side_by_side
-from .positions import at_positions, read_vector, within_groups, without_positions
+from .metadata_columns import metadata_field
+from .positions import at_positions, numbered, read_vector, unmarked, within_groups, without_positions
 from .predicate import Predicate, exact_values, restricted_to, value_ranges
+from .row_metadata import FileSources, RowMetadata
 
 # Row kinds of a batch in which every row was added (+I is 0).
 _ZEROS = pa.py_buffer(bytes(MOST_BATCH_ROWS))
@@ -48,11 +50,17 @@ class ReadRequest:
     columns: tuple[str, ...]
     predicate: Predicate | None
     snapshot: Snapshot | None = None
+    # Metadata columns, as they are asked for, and then the order of all columns.
+    metadata: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches that come out."""
-        return arrow_schema(self.store.schema.fields_named(self.columns))
+        own = arrow_schema(self.store.schema.fields_named(self.columns))
+        if not self.metadata:
+            return own
+        return pa.schema([metadata_field(one) if one in self.metadata else own.field(one) for one in self.names])
 
 
 def read_sections(
@@ -63,9 +71,12 @@ def read_sections(
     deletion_vectors: Mapping[str, DeletionVector] = _NONE,
     *,
     use_threads: bool,
+    sources: FileSources | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty."""
-    reader = _SectionReader(request, partition, directory, use_threads, deletion_vectors)
+    """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty. `sources`: what metadata
+    columns are made of.
+    """
+    reader = _SectionReader(request, partition, directory, use_threads, deletion_vectors, sources=sources)
     for section in sections:
         for batch in reader.read(section):
             if batch.num_rows:
@@ -153,6 +164,7 @@ class _SectionReader:
         *,
         merges_single_rows: bool = False,
         expiring: Mapping[str, RecordExpiry] = _NO_EXPIRY,
+        sources: FileSources | None = None,
     ) -> None:
         schema = request.store.schema
         self._expiring = expiring
@@ -171,6 +183,12 @@ class _SectionReader:
         self._is_look_up = bool(self._key_fields) and all(
             exact_values(request.predicate, field.name) is not None for field in self._key_fields
         )
+        self._told: RowMetadata | None = None
+        if sources is not None and request.metadata:
+            self._told = RowMetadata(request.store, partition, directory, sources, request.metadata)
+        # What is read beside the columns of the table to make those of metadata.
+        self._system = [] if self._told is None else self._told.system
+        self._numbers_rows = self._told is not None and self._told.counts_rows
         self._engine = merge_engine_of(schema)
         self._engine.merges_single_rows = merges_single_rows
 
@@ -203,16 +221,18 @@ class _SectionReader:
             batch = self._predicate.filter(batch)
         if not self._output.names:
             return batch.select([])
-        columns = [batch.column(field.name) for field in self._output]
+        told = {} if self._told is None else self._told.columns(batch)
+        columns = [told[name] if name in told else batch.column(name) for name in self._output.names]
         return pa.RecordBatch.from_arrays(columns, schema=self._output)
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
-        with_sequence = not (self._engine.last_row_wins and _ranks_decide(runs))
+        told = self._system
+        with_sequence = SEQUENCE_NUMBER in told or not (self._engine.last_row_wins and _ranks_decide(runs))
         keys = {field.name for field in self._key_fields}
         stored = [f"{KEY_PREFIX}{field.name}" if field.name in keys else field.name for field in self._fields]
-        for batch in self.merged(runs, with_sequence=with_sequence, columns=stored, piece=section):
-            yield batch.rename_columns([field.name for field in self._fields])
+        for batch in self.merged(runs, with_sequence=with_sequence, columns=[*stored, *told], piece=section):
+            yield batch.rename_columns([*(field.name for field in self._fields), *told])
 
     def merged(
         self,
@@ -238,6 +258,7 @@ class _SectionReader:
             system += [LEVEL, WHOLE]
         elif with_level:
             system.append(LEVEL)
+        system += [name for name in self._system if name not in system]
         read = [self._read_run(run, values, row_filter, system) for run in runs]
         if piece is not None and piece.is_cut:
             low, high = self._comparable(piece.low), self._comparable(piece.high)
@@ -287,7 +308,7 @@ class _SectionReader:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `_KEY_*`, of the system columns (the row kind is among them), and of the value columns."""
         # The kind is read even where the manifest counts no deletes: pypaimon writes 0 for files that hold some.
-        stored = [name for name in system if name not in (LEVEL, WHOLE)]
+        stored = [name for name in system if name not in (LEVEL, WHOLE, FILE, POSITION)]
         with self._open(file) as reader:
             # Where the file itself says that all rows were added, their kind need not be read, if it only tells deletes.
             all_added = SEQUENCE_NUMBER not in system and reader.extremes(VALUE_KIND) == (INSERT, INSERT)
@@ -299,6 +320,8 @@ class _SectionReader:
             of_file = {LEVEL: pa.scalar(file.level, pa.int8())} if LEVEL in system else {}
             if WHOLE in system:
                 of_file[WHOLE] = pa.scalar(self._is_whole(file, reader))
+            if self._told is not None:
+                of_file[FILE] = self._told.number(file)
             ranges = self._ranges(row_filter, mapping, keyed=True)
             vector = self._deletion_vectors.get(file.name)
             marked = None if vector is None else read_vector(self._store, file, vector)
@@ -341,8 +364,12 @@ class _SectionReader:
         """
         starts = reader.group_starts
         if groups is None:
-            # Deleted rows are known by their place in the whole file.
-            groups = reader.row_groups(ranges if marked is None or starts is not None else [])
+            # Deleted rows are known by their place in the whole file, and so is that of any.
+            by_place = marked is not None or self._numbers_rows
+            groups = reader.row_groups(ranges if not by_place or starts is not None else [])
+        if self._numbers_rows and groups:
+            batches = numbered(reader.read_batches(columns, groups, use_threads=self._use_threads), starts, groups)
+            return batches if marked is None else unmarked(batches, marked)
         if marked is None or not groups:
             return reader.read_batches(columns, groups, use_threads=self._use_threads)
         positions = marked if starts is None else within_groups(marked, starts, groups)
@@ -398,20 +425,27 @@ class _SectionReader:
             needed = [name for name in mapping.sources(plain) if name is not None]
             # Files just written may hold deletes that their manifest does not count.
             checks_kind = bool(self._key_fields) and file.level == 0
-            if checks_kind:
-                needed.append(VALUE_KIND)
-            names = [field.name for field in fields]
+            stored = [] if self._told is None else self._told.stored
+            needed += [
+                name for name in (VALUE_KIND, SEQUENCE_NUMBER) if name in stored or (checks_kind and name == VALUE_KIND)
+            ]
+            number = None if self._told is None else self._told.number(file)
+            names = [*(field.name for field in fields), *self._system]
             ranges = self._ranges(predicate, mapping, keyed=False)
             vector = self._deletion_vectors.get(file.name)
             marked = None if vector is None else read_vector(self._store, file, vector)
-            if predicate is not None and self._is_look_up:
+            if predicate is not None and self._is_look_up and not self._numbers_rows:
                 batches = self._looked_up(reader, mapping, needed, ranges, predicate, marked)
             else:
                 batches = self._live_batches(reader, marked, needed or reader.column_names[:1], ranges)
             for batch in batches:
                 if checks_kind:
                     batch = without_deletes(batch)
-                yield pa.RecordBatch.from_arrays([self._value(batch, field, mapping) for field in fields], names)
+                values = [self._value(batch, field, mapping) for field in fields]
+                values += [
+                    pa.repeat(number, batch.num_rows) if name == FILE else batch.column(name) for name in self._system
+                ]
+                yield pa.RecordBatch.from_arrays(values, names)
 
     def _mapping(self, file: DataFile, reader: DataFileReader) -> FileColumns:
         schema = self._store.schemas.get(file.schema_id)

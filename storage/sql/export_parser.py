@@ -10,6 +10,16 @@ from .tokenizer import SnaplineTokenizer
 
 # A text, or a list of names and texts.
 OptionValue = str | tuple[str, ...]
+# Some are one token of two words.
+_CLAUSES_OF_TABLES = (
+    "PARTITIONED",
+    "PARTITIONED BY",
+    "CLUSTERED",
+    "CLUSTERED BY",
+    "COMMENT",
+    "TBLPROPERTIES",
+    "LOCATION",
+)
 
 
 class ExportParser(AlterationParser):
@@ -63,6 +73,10 @@ class ExportParser(AlterationParser):
         named = [value for key, value in options if key.lower() == "path"]
         if bool(named) == (path is not None) or len(named) > 1:
             self.raise_error("The directory is named once: DIRECTORY 'path', or OPTIONS ('path' = '…')", self._prev)
+        if self._match_texts(_CLAUSES_OF_TABLES):
+            self.raise_error(
+                f"{self._prev.text.upper()} is not known here: the rows go into one file. Leave it out", self._prev
+            )
         query = self._parse_statement()
         if not isinstance(query, exp.Query | exp.Values):
             self.raise_error("INSERT OVERWRITE DIRECTORY takes a SELECT", self._prev)

@@ -16,6 +16,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, rolled_back_properties
 from ..metadata.manifest import ManifestFile
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
+from ..store_errors import outcome
 from .brought_back import drop_tags, tag_for
 from .commit_time import commit_time, is_late
 from .landing import create_on_top
@@ -87,10 +88,11 @@ def beside_history(store: TableStore, what: str) -> Iterator[None]:
     """
     refuse_closed(store, store.snapshots.latest())
     yield
-    store.refuse_moved(what)
-    with suppress(MainReplaced):
-        if closed_for(store.snapshots.latest()) is None:
-            return
+    with outcome(f"{what} of {store.identifier} was changed all the same: look at it before you repeat the call."):
+        store.refuse_moved(what)
+        with suppress(MainReplaced):
+            if closed_for(store.snapshots.latest()) is None:
+                return
     raise CommitOutcomeUnknown(
         f"{what} of {store.identifier} was changed, and meanwhile the branch was closed: a branch that becomes main may have "
         "what was there before. Open the table again and look."
@@ -145,17 +147,17 @@ def _on_top_of_closing(
         return put_on_top(store, closing, before, TAKE_BACK, properties)
 
 
-def decide(store: TableStore, closing: Snapshot, outcome: Literal["done", "opened"]) -> bool:
+def decide(store: TableStore, closing: Snapshot, how: Literal["done", "opened"]) -> bool:
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
 
     Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
     path = decision_file(store, closing)
-    if not store.file_io.create_exclusively(path, outcome.encode()):
-        return decided(store, path) == outcome
+    if not store.file_io.create_exclusively(path, how.encode()):
+        return decided(store, path) == how
     latest = store.snapshots.latest()
-    return outcome == "opened" or (latest is not None and latest.identity == closing.identity)
+    return how == "opened" or (latest is not None and latest.identity == closing.identity)
 
 
 def decision(store: TableStore, closing: Snapshot) -> str | None:

@@ -33,7 +33,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "retractable",
             "storage_options",
         },
-        {"option_declaration"},
+        {"option_declaration", "accepted_values"},
         {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
         {"values"},

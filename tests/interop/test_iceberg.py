@@ -1,7 +1,6 @@
 """What readers of Iceberg see of tables with `metadata.iceberg.storage`: the rows, whatever was done to the table."""
 
 import datetime as dt
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -50,13 +49,6 @@ def all_types(number: int) -> pa.Table:
     ]  # fmt: skip
     columns = zip(ALL_TYPES, values, strict=True)
     return pa.table([pa.array([value, None], field.type) for field, value in columns], ALL_TYPES)
-
-
-@pytest.fixture(scope="session")
-def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergReader]:
-    reader = IcebergReader(tmp_path_factory.mktemp("iceberg"))
-    yield reader
-    reader.close()
 
 
 @pytest.mark.parametrize("options", [IN_TABLE, IN_CATALOG], ids=["in table", "in catalog"])

@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import multiprocessing
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 from uuid import uuid4
@@ -21,13 +20,6 @@ from tests.interop.java_paimon import JavaPaimon
 IN_TABLE = {"metadata.iceberg.storage": "table-location"}
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 KEYED = {**IN_TABLE, "bucket": "2"}
-
-
-@pytest.fixture(scope="session")
-def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergReader]:
-    reader = IcebergReader(tmp_path_factory.mktemp("iceberg"))
-    yield reader
-    reader.close()
 
 
 @pytest.fixture

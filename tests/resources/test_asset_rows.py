@@ -478,6 +478,14 @@ def test_every_argument_of_a_dagster_asset_is_passed_on_or_refused_by_name() -> 
         table_asset("core.t", ownerz=["me"])(lambda: None)
 
 
+@pytest.mark.parametrize(
+    "given", [{"kinds": "spark"}, {"kinds": [1]}, {"owners": "team:data"}, {"tags": "sales"}, {"metadata": ["note"]}]
+)
+def test_a_text_in_the_place_of_several_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=f"{next(iter(given))}="):
+        table_asset("core.t", **given)(lambda: None)
+
+
 def test_arguments_of_a_dagster_asset_arrive() -> None:
     @dg.asset
     def before() -> None: ...

@@ -137,3 +137,31 @@ def test_a_backfill_says_what_no_asset_makes(
     recovery.correct(f"{SUM}; {MART}")
     run = CliRunner().invoke(cli, ["recovery", "backfill", "fix"])
     assert (run.exit_code, run.output) == (0, "Everything on branch fix is computed anew already.\n")
+
+
+def test_tables_that_are_renamed_meanwhile_are_followed(session: Session, recovery: Recovery) -> None:
+    recovery.correct("UPDATE d.raw SET v = 33 WHERE k = 3")
+    session.sql("ALTER TABLE d.sums RENAME TO d.totals; ALTER TABLE d.raw RENAME TO d.orders", "duckdb")
+    # Somebody takes the name.
+    session.sql("CREATE TABLE d.sums (g INT, s BIGINT); INSERT INTO d.sums VALUES (0, 7)", "duckdb")
+    renamed = Recovery.open(session, "fix")
+    assert list(renamed.record.tables) == ["d.orders", "d.totals", "d.mart"]
+    assert renamed.record.bad == "d.orders@2"
+    assert left_to_do(renamed, {}) == ["d.totals", "d.mart"]
+    renamed.correct(SUM.replace("d.sums", "d.totals").replace("d.raw", "d.orders"))
+    assert left_to_do(renamed, {}) == ["d.mart"]
+    renamed.correct(MART.replace("d.sums", "d.totals"))
+    assert left_to_do(renamed, {}) == []
+    publish(session, renamed, {})
+    assert (value(session, "d.totals"), value(session, "d.mart"), value(session, "d.sums")) == (36, 37, 7)
+    read = {str(one) for one in sources_of(session.table("d.totals").snapshot())}
+    assert str(session.table("d.orders").last_change()) in read
+    assert Recovery.open(session, "fix").record.tables.keys() == {"d.orders", "d.totals", "d.mart"}
+
+
+def test_a_table_that_is_dropped_meanwhile_stops_no_publication(session: Session, recovery: Recovery) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}")
+    session.sql("DROP TABLE d.mart", "duckdb")
+    assert left_to_do(recovery, {}) == []
+    assert [one.name for one in publish(session, recovery, {})] == ["d.raw", "d.sums"]
+    assert value(session, "d.sums") == 36

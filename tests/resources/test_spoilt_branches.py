@@ -67,7 +67,9 @@ MADE = (
 
 
 @pytest.mark.parametrize(
-    "then", ["CALL sys.replace_main_branch('d.m','dev')", "CALL sys.delete_branch('d.m','dev')"], ids=["main", "dropped"]
+    "then",
+    ["CALL sys.replace_main_branch('d.m','dev')", "CALL sys.delete_branch('d.m','dev')"],
+    ids=["main", "dropped"],
 )
 def test_what_was_made_from_a_branch_or_a_main_that_is_gone_is_spoilt(session: Session, then: str) -> None:
     session.sql(MADE, "duckdb")

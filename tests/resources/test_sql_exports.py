@@ -15,7 +15,7 @@ import pytest
 
 from resources import Session, Settings
 from resources.exports.destination import destination
-from storage import InvalidRequest, StorageError
+from storage import CommitConflict, InvalidRequest, StorageError
 from tests.contracts.s3_server import Faults, object_store
 from tests.resources.sql_runner import runner
 
@@ -305,7 +305,7 @@ def test_places_that_are_not_allowed_are_refused(sql: Sql, out: Path, tmp_path: 
     (out / "link").symlink_to(tmp_path / "other")
     for path in (
         f"{tmp_path}/x.csv", f"{out}x.csv", f"{out}/../x.csv", f"{out}/link/x.csv", str(out), f"{out}/.", "x.csv", "",
-        f"{out}/a//b.csv", "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
+        "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
     ):  # fmt: skip
         with pytest.raises(StorageError):
             sql(f"COPY t TO '{path}' (FORMAT csv)")
@@ -474,12 +474,16 @@ def test_a_place_with_credentials_is_refused_without_showing_them() -> None:
 
 @pytest.mark.parametrize("engine", ["duckdb"])
 def test_exports_are_no_corrections(sql: Sql, out: Path) -> None:
-    from resources.sql.corrections import refuse_beyond_branches
+    from resources.sql.corrections import refuse_beyond_branches, refuse_without_change
     from resources.sql.parsing import parse
 
     for text in (f"COPY t TO '{out}/x.csv'", f"INSERT OVERWRITE DIRECTORY '{out}/x' USING csv SELECT 1 AS a"):
         with pytest.raises(InvalidRequest, match=r"(COPY|DIRECTORY) is no correction"):
             refuse_beyond_branches(parse(text)[0])
+    for text in ("SELECT 1", "SHOW TABLES; SET 'pipeline.name' = 'x'", "ANALYZE TABLE t COMPUTE STATISTICS"):
+        with pytest.raises(InvalidRequest, match="changes nothing, and is no correction"):
+            refuse_without_change(parse(text))
+    refuse_without_change(parse("SELECT 1; DELETE FROM t WHERE id = 1"))
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
@@ -538,3 +542,39 @@ def test_places_are_the_same_whatever_links_lead_to_them(tmp_path: Path) -> None
     for directory, writable in (("out", "out"), ("out", "disk/out"), ("disk/out", "out")):
         session(str(tmp_path / writable)).sql(f"COPY (SELECT 1 AS a) TO '{tmp_path}/{directory}/x.csv'", "duckdb")
         (tmp_path / "disk" / "out" / "x.csv").unlink()
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_places_of_exports_are_refused_by_what_is_wrong_with_them(sql: Sql, out: Path) -> None:
+    with pytest.raises(InvalidRequest, match="ends with a slash"):
+        sql(f"COPY (SELECT 1 AS a) TO '{out}/x.csv/'")
+    sql(f"COPY (SELECT 1 AS a) TO '{out}//y.csv'")
+    assert (out / "y.csv").exists()
+    longest = f"{'n' * 251}.csv"
+    sql(f"COPY (SELECT 1 AS a) TO '{out}/{longest}'")
+    assert (out / longest).exists()
+    with pytest.raises(InvalidRequest, match="has more than 255 bytes"):
+        sql(f"COPY (SELECT 1 AS a) TO '{out}/n{longest}'")
+    for clause in ("PARTITIONED BY (a)", "CLUSTERED BY (a) INTO 2 BUCKETS", "COMMENT 'x'"):
+        with pytest.raises(InvalidRequest, match=rf"{clause.split(' ')[0]}.* is not known here"):
+            sql(f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv {clause} SELECT 1 AS a")
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize("there", [False, True])
+def test_of_two_exports_into_one_directory_the_second_is_told_of_the_first(sql: Sql, out: Path, there: bool) -> None:
+    directory = out / "d"
+    first, second = (
+        destination(
+            str(directory), allowed=[str(out)], forbidden=[], storage=("/wh", {}), is_directory=True
+        ) for _ in range(2)
+    )  # fmt: skip
+    if there:
+        sql(f"INSERT OVERWRITE DIRECTORY '{directory}' USING csv SELECT 0 AS a")
+    with pytest.raises(CommitConflict, match="Another export has written"), second.written(".csv") as late:
+        Path(late).write_text("late")
+        with first.written(".csv") as early:
+            Path(early).write_text("early")
+        second._exchange(os.path.dirname(late), None)
+    assert [one.read_text() for one in directory.glob("part-*")] == ["early"]
+    assert [one.name for one in out.iterdir()] == ["d"]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.sql.duckdb_functions import LOWER_DIFFERS, UPPER_DIFFERS
+from resources.sql.duckdb_letters import LOWER_DIFFERS, UPPER_DIFFERS
 from storage import InvalidRequest
 
 pytestmark = pytest.mark.spark
@@ -25,3 +25,12 @@ def test_case(session: Session, word: str, differs: str) -> None:
     [letter] = [one for one in ("ΐ", "Σ") if other.search(one)]
     with pytest.raises(InvalidRequest, match="is not the same on DuckDB as in Spark"):
         session.sql(f"SELECT {word}('a{letter}')", "duckdb").to_arrow()
+
+
+def test_ilike_of_a_letter_that_becomes_two_is_refused_on_duckdb(session: Session) -> None:
+    session.catalog.create_table("default.t", pa.schema([("s", pa.string())])).write(pa.table({"s": ["İß", "Abc"]}))
+    statement = "SELECT s FROM t WHERE s ILIKE 'i__' OR s ILIKE 'a%'"
+    assert session.sql(statement, "spark").to_arrow().num_rows == 2
+    with pytest.raises(InvalidRequest, match="ILIKE of such letters is not the same"):
+        session.sql(statement, "duckdb").to_arrow()
+    assert session.sql("SELECT s FROM t WHERE s LIKE 'A%' AND 'ABC' ILIKE 'a_c'", "duckdb").to_arrow().num_rows == 1
