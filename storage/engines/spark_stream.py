@@ -51,6 +51,7 @@ from ..read.touched import plan_touched, readable_snapshot, refuse_untold
 from ..read.version import Pinned
 from ..table import Table
 from ..write.commit_id import CommitId
+from .spark_checkpoint import batch_properties
 from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
 from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
@@ -225,17 +226,20 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
         self._options = dict(options)
         self._user = user
         self._properties = properties_of(options)
+        self._checkpoint = options.get("checkpointlocation") or options.get("checkpointLocation")
         self._write_name = table.store.clock.unique_name()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_rows(self._table, self._options, self._write_name, iterator, replaces=False)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        commit_id = CommitId(self._user, batchId)
+        own = batch_properties(self._table, commit_id, self._checkpoint) if self._checkpoint else {}
         self._table.commit_messages(
             [message.message for message in messages if isinstance(message, FilesWritten)],
             None,
-            CommitId(self._user, batchId),
-            self._properties,
+            commit_id,
+            {**self._properties, **own},
             "WRITE",
             change_tracking_of(self._options),
         )
@@ -364,6 +368,8 @@ def write_stream(
             given[STEP_PROPERTY] = json.dumps(sorted(batch_spans(checkpoint, batch_id).items()))
             if _has_landed(table, commit_id, given[STEP_PROPERTY]):
                 return
+        else:
+            given |= batch_properties(table, commit_id, checkpoint)
         with nullcontext(batch) if made is None else made(batch, batch_id) as rows:
             write_frame(
                 rows,

@@ -428,3 +428,41 @@ def test_a_beginning_that_cannot_be_is_refused_before_a_stream_begins(
     source.write(batch((1, "a")))
     with pytest.raises(error, match=said):
         read_stream(spark, source, warehouse, "snapline", options)
+
+
+def _begun_elsewhere(source: Table, sink: Table, run: Callable[[str], None], *, expires: bool = False) -> None:
+    source.write(batch((1, "a")))
+    run("one")
+    source.write(batch((2, "b")))
+    run("one")
+    source.write(batch((3, "c")))
+    if expires:
+        sink.expire(retain_last=1)
+    # As if the checkpoint was lost: it begins with batch 0, which was committed with other rows.
+    with pytest.raises(Exception, match="with other rows") as refused:
+        run("another")
+    assert "begin under another name" in str(refused.value)
+    assert rows(sink) == [(1, "a"), (2, "b")]
+    run("one")
+    assert rows(sink) == rows(source)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_stream_whose_checkpoint_was_lost_leaves_no_rows_out_in_silence(
+    source: Table, catalog: Catalog, stream: "Callable[..., DataFrame]", run: Callable[..., None], expires: bool
+) -> None:
+    plain = catalog.create_table("a.plain", SCHEMA)
+    _begun_elsewhere(source, plain, lambda checkpoint: run(stream(), plain, checkpoint), expires=expires)
+
+
+def test_a_stream_by_the_data_source_whose_checkpoint_was_lost_is_refused(
+    source: Table, catalog: Catalog, warehouse: str, tmp_path: Path, stream: "Callable[..., DataFrame]"
+) -> None:
+    plain = catalog.create_table("a.plain", SCHEMA)
+
+    def run(checkpoint: str) -> None:
+        place = {"warehouse": warehouse, "commit-user": "job", "checkpointLocation": str(tmp_path / checkpoint)}
+        writer = stream().writeStream.format("snapline").options(**place, path="a.plain").trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    _begun_elsewhere(source, plain, run)

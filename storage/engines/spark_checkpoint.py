@@ -1,0 +1,71 @@
+"""Which rows a batch of a stream has, told by its checkpoint: a batch of another one has the same number, and maybe other rows.
+
+A commit of a stream keeps in its properties the id that Spark has given the checkpoint, and a digest of the positions between
+which the batch lies. So a batch that is replayed is told from one of a stream whose checkpoint was lost, or that was begun under
+the same name elsewhere.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..file_io import FileIO, split_url
+from ..metadata.snapshot import Snapshot
+from ..table import Table
+from ..write.commit_id import CommitId
+
+BATCH_PROPERTY = "snapline.stream-batch"
+# Ahead of the offsets of the sources stand the version of the file, and the time of the batch, which is another at each start.
+_HEAD = 2
+
+
+def batch_properties(table: Table, commit_id: CommitId, checkpoint: str) -> Mapping[str, str]:
+    """The property that a batch is committed with. Raises InvalidRequest if another batch of its number was committed already:
+    its rows would be left out.
+    """
+    own = _batch_of(checkpoint, commit_id.identifier)
+    if own is None:
+        return {}
+    found = table.new_commit(commit_id).find_committed()
+    if found is not None:
+        is_own = commit_id.made(found)
+        known = _known(found if is_own else _newest_of(table, commit_id.user))
+        # Of one that has expired nothing is known but what its user has committed last.
+        key = "positions" if is_own else "checkpoint"
+        if known.get(key, own[key]) != own[key]:
+            raise InvalidRequest(
+                f"Stream {commit_id.user!r} has committed its batch {commit_id.identifier} to {table.identifier} already, with "
+                "other rows: its checkpoint was lost, or it was begun under one name in two places. Nothing is written. Go on "
+                "with the checkpoint that it had, or begin under another name."
+            )
+    return {BATCH_PROPERTY: json.dumps(own)}
+
+
+def _batch_of(checkpoint: str, number: int) -> dict[str, str] | None:
+    """A batch as its checkpoint knows it; None where only Spark can read that."""
+    try:
+        file_io, root = FileIO(checkpoint), split_url(checkpoint)
+        value = json.loads(file_io.read_text_or_none(f"{root}/metadata") or "null")
+        texts = [file_io.read_text_or_none(f"{root}/offsets/{one}") or "" for one in (number - 1, number)]
+    except (OSError, ValueError, InvalidRequest):
+        return None
+    if not isinstance(value, dict) or "id" not in value:
+        return None
+    positions = json.dumps([text.splitlines()[_HEAD:] for text in texts])
+    return {"checkpoint": str(value["id"]), "positions": hashlib.sha256(positions.encode()).hexdigest()[:32]}
+
+
+def _newest_of(table: Table, user: str) -> Snapshot | None:
+    return next((snapshot for snapshot in table.snapshots.backwards() if snapshot.commit_user == user), None)
+
+
+def _known(snapshot: Snapshot | None) -> dict[str, Any]:
+    """What a commit says of its batch; nothing if a version before has made it."""
+    text = None if snapshot is None else (snapshot.properties or {}).get(BATCH_PROPERTY)
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {}
