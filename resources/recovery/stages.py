@@ -339,7 +339,7 @@ class Recovery:
         """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
         return snapshot.changes_rows and not is_own(snapshot, self.branch)
 
-    def replay(self, made_from: Callable[[str], Mapping[str, str]] | None = None) -> list[str]:
+    def replay(self, made_from: Callable[[str, int | None], Mapping[str, str]] | None = None) -> list[str]:
         """Bring what main got since the recovery began to the branch; returns the tables that main has changed and that are
         to be computed anew. A publication of the recovery that died is finished first; `made_from` gives the properties of its
         commits, as of `BranchSet.adopt`.
