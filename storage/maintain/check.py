@@ -248,14 +248,16 @@ class _BranchCheck:
         """A snapshot; the one that a branch begins with is without a changelog that Paimon has let expire with the snapshot of
         which it was made.
         """
-        branch = self._store
+        branch, seen = self._store, {self._store.paths.branch}
         while (origin := read_origin(branch.file_io, branch.paths)) is not None and origin.snapshot_id == snapshot.id:
             try:
                 branch = on_branch(branch, origin.branch)
             except NotFound:
                 return self._untold(snapshot)
-            if branch.snapshots.find(snapshot.id) is None:
+            if branch.paths.branch in seen or branch.snapshots.find(snapshot.id) is None:
+                # One that has become main was made of a main that is no more.
                 return self._untold(snapshot)
+            seen.add(branch.paths.branch)
         return snapshot
 
     def _untold(self, snapshot: Snapshot) -> Snapshot:
