@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from storage import Snapshot, Table
 
-from .entities import SnapshotLineage, commit_time
+from .entities import NAME_LENGTH, SnapshotLineage, commit_time
 from .store import LineageStore
 
 
@@ -15,7 +15,11 @@ def record_beginning(table: Table, store: LineageStore) -> None:
     Raises CorruptData if it cannot be read where it was forked off.
     """
     one = table.identifier
-    if one.branch == "main" or (begun_at := table.branches.begun_at(one.branch)) is None:
+    if (
+        one.branch == "main"
+        or len(one.branch) > NAME_LENGTH
+        or (begun_at := table.branches.begun_at(one.branch)) is None
+    ):
         return
     of, number = begun_at
     if of != "main" and of in table.branches.names():

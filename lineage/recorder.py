@@ -11,6 +11,7 @@ from storage import (
     Clock,
     CorruptData,
     Identifier,
+    NotFound,
     Snapshot,
     SnapshotRef,
     StorageError,
@@ -413,7 +414,9 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     for branch_table, snapshots in read:
         if snapshots:
             set_former_apart(branch_table, snapshots[-1], recorder.store)
-        record_beginning(branch_table, recorder.store)
+        # Where a damaged one begins is not known; `snapline check` names it.
+        with suppress(CorruptData, NotFound):
+            record_beginning(branch_table, recorder.store)
         remember(branch_table, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
 

@@ -181,7 +181,8 @@ def test_a_publication_that_stays_open_says_once_what_to_do(
     orders.on_branch("fix").write(ROWS)
     finish = branch_set.finish
 
-    def overtaken(*arguments: Any) -> None:
+    def overtaken(*arguments: Any, gives_up: bool) -> None:
+        # As whoever takes it up once its publisher has died.
         orders.write(ROWS)
         finish(*arguments)
 
