@@ -258,8 +258,7 @@ class Catalog:
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
         refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
-        now = self.renamed_to(identifier.full_name)
-        return f"Table {identifier} does not exist. {f'It was renamed to {now}.' if now else existing}"
+        return f"Table {identifier} does not exist. {existing}"
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""

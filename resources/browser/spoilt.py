@@ -77,7 +77,7 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     refuse_unknown(session, bad, there)
     stores = there.stores
     judge = Spoilt(session, bad, stores) if bad.catalog == CATALOG_NAME else None
-    firsts = [ref for ref in impact(stores, bad, there.forks) if not _is_main_now(session, ref)]
+    firsts = [ref for ref in impact(stores, bad, there.forks) if not session.is_main_now(ref)]
     places = {place_of(ref) for ref in firsts}
     if judge is not None:
         judge.read(places)
@@ -115,16 +115,6 @@ class Damages:
             kept[bad] = damage_of(session, bad, platform)
             self._platform, self._read = platform, dict(list(kept.items())[-_KEPT:])
         return kept[bad]
-
-
-def _is_main_now(session: Session, ref: SnapshotRef) -> bool:
-    """Whether a branch has become main: what it has done is told of main."""
-    if ref.branch == "main" or "~" in ref.branch:
-        return False
-    try:
-        return session.catalog_of(ref.catalog).table(ref.table_name).identifier.branch == "main"
-    except StorageError:
-        return False
 
 
 def refuse_unknown(session: Session, ref: SnapshotRef, platform: Platform | None = None) -> None:

@@ -29,6 +29,7 @@ from storage import (
     NotFound,
     Snapshot,
     SnapshotRef,
+    StorageError,
     Table,
     whole_number,
 )
@@ -47,12 +48,24 @@ class WarehouseSession(Catalogs):
     def ref(self, text: str) -> SnapshotRef:
         """The snapshot that `[catalog.]db.t`, `db.t@5` or `db.t@tag` names. Raises NotFound, listing what there is."""
         catalog, name, version = _named(text)
-        table = self.catalog_of(catalog).table(name)
+        table = self._found(catalog, name)
         # A compaction has no lineage of its own: the rows are those of the change before it.
         ref = table.last_change(version or None)
         if ref is None:
             raise InvalidRequest(f"{name} has no snapshot yet. Write to it first.")
         return ref
+
+    def _found(self, catalog: str, name: str) -> Table:
+        """The table of a name. Raises NotFound that says what it is called if it was renamed."""
+        opened = self.catalog_of(catalog)
+        try:
+            return opened.table(name)
+        except NotFound:
+            full_name = Identifier.parse(name).full_name
+            now = None if opened.exists(full_name) else opened.renamed_to(full_name)
+            if now is None:
+                raise
+            raise NotFound(f"Table {full_name} does not exist. It was renamed to {now}.") from None
 
     def known_ref(self, text: str) -> SnapshotRef:
         """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
@@ -147,7 +160,17 @@ class WarehouseSession(Catalogs):
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
-        return impact(self.stores_to_ask(ref.catalog), ref, Forks(self.catalog_of).of)
+        found = impact(self.stores_to_ask(ref.catalog), ref, Forks(self.catalog_of).of)
+        return [each for each in found if each == ref or not self.is_main_now(each)]
+
+    def is_main_now(self, ref: SnapshotRef) -> bool:
+        """Whether the branch of a snapshot has become main: what it has done is told of main."""
+        if ref.branch == "main" or was_replaced(ref):
+            return False
+        try:
+            return self.catalog_of(ref.catalog).table(ref.table_name).identifier.branch == "main"
+        except StorageError:
+            return False
 
     def sources_of(self, snapshot: Snapshot) -> dict[SnapshotRef, SnapshotRef]:
         """What a snapshot says that it was made from: each source as it was called then, and as it is found now."""
