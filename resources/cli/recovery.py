@@ -121,11 +121,11 @@ def list_(session: Session, form: str) -> None:
 @click.pass_obj
 def correct(session: Session, branch: str, sql: str | None, engine: str | None, undo_bad: bool, form: str) -> None:
     """Correct the source on the branch."""
-    opened = _opened(session, branch)
     if (sql is None) != undo_bad:
         raise click.UsageError("Say how: --sql or --undo-bad, one of them.")
     if undo_bad and engine is not None:
         raise click.UsageError("--engine runs what --sql says: leave it out beside --undo-bad.")
+    opened = _opened(session, branch)
     corrections = [opened.undo_bad()] if sql is None else opened.correct(sql, engine or "duckdb")
     carry_out.tell_of_branch(session, opened)
     print_outcome(Outcome(lines=corrections), form)
