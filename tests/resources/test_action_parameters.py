@@ -82,7 +82,10 @@ def test_snapshots_expire_by_paimons_order_of_arguments(run: Run) -> None:
     assert "'max_deletes'" in call(run, "expire_snapshots('shop.days', 4, 2, '1 d', 1)")[2]
     # The table's own age, an hour, protects what neither number says.
     assert call(run, "expire_snapshots('shop.days', retain_min => 2)")[1].startswith("0 snapshots")
-    assert "--retain-max = 2 cannot be all" in run("expire-snapshots", "shop.days", "--retain-max", "2", "--retain-min", "5")[2]
+    assert (
+        "--retain-max = 2 cannot be all"
+        in run("expire-snapshots", "shop.days", "--retain-max", "2", "--retain-min", "5")[2]
+    )
     assert run("expire-snapshots", "shop.days", "--retain-max", "4", "--retain-min", "2")[1].startswith("2 snapshots")
     assert "older_than: " in call(run, "expire_snapshots('shop.days', 4, 2, 'x')")[2]
 
