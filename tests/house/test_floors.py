@@ -59,8 +59,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "lineage": [
         {"entities", "jdbc_url"},
         {"store", "schema"},
-        {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
-        {"carried_on"},
+        {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "testing"},
         {"questions", "recorder", "drawing", "window", "sql_store"},
         {"comparison", "reconcile"},
     ],
