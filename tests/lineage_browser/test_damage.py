@@ -33,7 +33,7 @@ def check_damage(session: Session, bad: SnapshotRef) -> None:
     reached = {f"{ref.catalog}.{ref.database}.{ref.table}" for ref in session.impact(bad)}
     assert set(damage.sound) == {
         f"{catalog}.{name}" for catalog in session.catalog_names() if catalog not in damage.silent
-        for name in session.catalog_of(catalog).tables() if f"{catalog}.{name}" not in reached
+        for name in session.catalog_of(catalog).tables() if f"{catalog}.{name}" not in {*reached, *damage.unknown}
     }  # fmt: skip
     if bad.catalog == "snapline" and bad.branch == "main":
         plan = plan_recovery(session, bad)
@@ -88,7 +88,9 @@ def test_two_snapshots_part_on_the_page_as_in_the_command(
         command = CliRunner().invoke(cli, ["lineage", "--compare", str(left), str(right)])
         answer = client.get("/compare", params={"left": str(left), "right": str(right)})
         if command.exit_code or command.exception:
-            assert isinstance(command.exception, StorageError) and answer.status_code in (400, 404)
+            # A page follows a table that was renamed; a command says what it is called now.
+            expected = (200,) if "It was renamed to" in str(command.exception) else (400, 404)
+            assert isinstance(command.exception, StorageError) and answer.status_code in expected
             continue
         compared += 1
         said = session.compare_ancestries(session.known_ref(str(left)), session.known_ref(str(right)))
