@@ -29,8 +29,8 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
     has with main is bad on both; a branch that was forked off later holds what was bad then, which lineage alone does not know.
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
-    starts = [ref, *(ref for ref in named if ref.branch == "main")]
-    first = reached(stores, {place_of(ref): ref.snapshot_id for ref in starts}, forks)
+    starts = [ref, *(name for name in named if name.branch == "main")]
+    first = reached(stores, {place_of(start): start.snapshot_id for start in starts}, forks)
     refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
     return [ref, *sorted(each for each in refs if place_of(each) != place_of(ref))]
 
@@ -127,8 +127,8 @@ def freshness(
         if known is None or each.snapshot_id > known.snapshot_id:
             newest_read[place_of(each)] = each
     found = []
-    for item in sorted(newest_read.values()):
-        told = newest_of(item)
+    for source in sorted(newest_read.values()):
+        told = newest_of(source)
         if told is not None:
-            found.append(Lag(item, *told))
+            found.append(Lag(source, *told))
     return found

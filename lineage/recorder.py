@@ -370,7 +370,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             histories = [(branch, branch.snapshots.all()) for branch in branches]
-            made = [each for item, snapshots in histories for each in commits_of(item, snapshots, recorder, names)]
+            made = [each for branch, snapshots in histories for each in commits_of(branch, snapshots, recorder, names)]
             commits += [*made, *_as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.

@@ -661,7 +661,11 @@ class Catalog:
         return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
 
     def renamed_to(self, name: str) -> str | None:
-        """The table that had a name before, by its name of today; of several the one that had it last."""
+        """The table that had a name before, by its name of today; of several the one that had it last. None if there is none, or
+        a table of that name.
+        """
+        if self.exists(name):
+            return None
         newest: tuple[int, str] | None = None
         for table in self.tables():
             with suppress(StorageError):

@@ -27,9 +27,7 @@ def followed(session: Session, parameters: Mapping[str, str]) -> str:
 def _now(session: Session, text: str) -> SnapshotRef | None:
     try:
         ref = ref_of(text)
-        catalog = session.catalog_of(ref.catalog)
-        name = f"{ref.database}.{ref.table}"
-        now = None if catalog.exists(name) else catalog.renamed_to(name)
+        now = session.catalog_of(ref.catalog).renamed_to(f"{ref.database}.{ref.table}")
     except StorageError:
         return None
     if now is None:

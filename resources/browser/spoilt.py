@@ -13,7 +13,6 @@ from ..recovery.made_good import made_good
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
-from ..warehouse.forks import Forks
 from ..warehouse.partition_condition import condition
 from ..warehouse.silent_catalogs import past_silent_catalogs, silent_catalogs
 from .facts import Facts, Place, Platform, place_of
@@ -87,9 +86,7 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     found = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
     reached = {_name(affected.first) for affected in found}
     silent = tuple(silent_catalogs(session))
-    unknown = tuple(
-        name for name in past_silent_catalogs(session, stores, Forks(session.catalog_of)) if name not in reached
-    )
+    unknown = tuple(name for name in past_silent_catalogs(session, stores, there.forks) if name not in reached)
     return Damage(
         bad,
         tuple(affected for affected in found if affected.is_spoilt),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from lineage import made_from
 from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
 
-from .facts import Place, Platform
+from .facts import Place, Platform, place_of
 from .view import is_named
 
 # So many changes of a table tell what it is made from.
@@ -173,11 +173,12 @@ def _add_earlier(platform: Platform, sources: dict[SnapshotRef, list[SnapshotRef
     """What snapshots were made from that others only went on from: those of a table that is gone, or is another one now, and
     earlier ones of the same table. What came of them is as far behind as they are.
     """
+    sinks: Iterable[SnapshotRef] = list(sources)
     for _ in range(_MOST_STEPS):
         pending = {
             source
-            for sink, listed in sources.items()
-            for source in listed
+            for sink in sinks
+            for source in sources[sink]
             if source not in sources and (_table(source) == _table(sink) or _is_gone(platform, source))
         }
         if not pending:
@@ -185,10 +186,11 @@ def _add_earlier(platform: Platform, sources: dict[SnapshotRef, list[SnapshotRef
         sources |= {ref: [] for ref in pending}
         for edge in made_from(platform.stores, pending):
             sources[edge.sink].append(edge.source)
+        sinks = pending
 
 
 def _is_gone(platform: Platform, ref: SnapshotRef) -> bool:
-    return "~" in ref.branch or (ref.catalog, ref.database, ref.table, ref.branch) not in platform.branches
+    return "~" in ref.branch or place_of(ref) not in platform.branches
 
 
 def _changes(place: Place, history: BranchHistory, at_ms: int | None) -> list[SnapshotRef]:
@@ -248,13 +250,13 @@ def _behind(platform: Platform, made: SnapshotRef, sources: _Sources, at_ms: int
     """How many changes of its sources came after what a snapshot was made from. What was changed by a condition was made from an
     earlier snapshot of itself, which it is not behind: then the sources of that one count.
     """
-    newest_read: dict[tuple[str, str, str, str], int] = {}
+    newest_read: dict[Place, int] = {}
     seen = {made}
     reached = [made]
     while reached:
         for ref in sources.get(reached.pop(), ()):
             if _table(ref) != _table(made) and not _is_gone(platform, ref):
-                place = (ref.catalog, ref.database, ref.table, ref.branch)
+                place = place_of(ref)
                 newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
             elif ref not in seen:
                 seen.add(ref)

@@ -41,7 +41,8 @@ def say_unknown(session: Session) -> None:
     silent = silent_catalogs(session)
     if not silent:
         return
-    past = past_silent_catalogs(session, session.stores_to_ask(), Forks(session.catalog_of))
+    # Whoever has answered has brought lineage up to date.
+    past = past_silent_catalogs(session, session.stores_to_ask(tables={}), Forks(session.catalog_of).of)
     names = ", ".join(name.removeprefix(f"{CATALOG_NAME}.") for name in past)
     click.echo(
         f"Of the tables of {', '.join(silent)} nothing is known: no lineage of snapshots is recorded there (option "

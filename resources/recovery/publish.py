@@ -119,8 +119,7 @@ def published(session: Session, names: Sequence[str], verdicts: Mapping[str, str
 
 def _head(branch: Table) -> tuple[int, str]:
     """The newest snapshot of a branch, by number and identity; 0 if it has none."""
-    newest = branch.snapshots.latest_id()
-    snapshot = None if newest is None else branch.snapshots.find(newest)
+    snapshot = branch.snapshot()
     return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 

@@ -1,15 +1,16 @@
 """What lineage cannot answer for: catalogs that record no lineage of their snapshots, and what was made from their tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from lineage import LineageStore, reached, sources_of
 from storage import NotFound, StorageError, Table
 
 from .catalogs import Catalogs
-from .forks import Forks
 
 # Catalog, database, table, branch.
 _Place = tuple[str, str, str, str]
+# The branches that were forked off one, each with the number of the snapshot that it began with.
+_Forks = Callable[[_Place], Iterable[tuple[_Place, int]]]
 
 
 def silent_catalogs(catalogs: Catalogs) -> list[str]:
@@ -17,7 +18,7 @@ def silent_catalogs(catalogs: Catalogs) -> list[str]:
     return [name for name in catalogs.catalog_names() if not catalogs.records_lineage(name)]
 
 
-def past_silent_catalogs(catalogs: Catalogs, stores: Mapping[str, LineageStore], forks: Forks) -> list[str]:
+def past_silent_catalogs(catalogs: Catalogs, stores: Mapping[str, LineageStore], forks: _Forks) -> list[str]:
     """The tables of other catalogs, by `catalog.db.t`, of which nobody can say what went into them: they were made from
     tables of silent catalogs that were themselves made from something.
     """
@@ -28,7 +29,7 @@ def past_silent_catalogs(catalogs: Catalogs, stores: Mapping[str, LineageStore],
     starts: dict[_Place, int] = {}
     for name in read:
         starts |= _unknown_branches(catalogs, name)
-    return sorted({".".join(place[:3]) for place in reached(stores, starts, forks.of) if place[0] not in silent})
+    return sorted({".".join(place[:3]) for place in reached(stores, starts, forks) if place[0] not in silent})
 
 
 def _unknown_branches(catalogs: Catalogs, name: tuple[str, str, str]) -> dict[_Place, int]:

@@ -62,7 +62,7 @@ class WarehouseSession(Catalogs):
             return opened.table(name)
         except NotFound:
             full_name = Identifier.parse(name).full_name
-            now = None if opened.exists(full_name) else opened.renamed_to(full_name)
+            now = opened.renamed_to(full_name)
             if now is None:
                 raise
             raise NotFound(f"Table {full_name} does not exist. It was renamed to {now}.") from None

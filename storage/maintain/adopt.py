@@ -45,7 +45,6 @@ def adopt(
     `guard` is asked before each try. `up_to`: the snapshot of the branch, by number and identity, that is taken over, whatever
     came after it; by default its newest.
     """
-
     points = made_for(branch, point)
 
     def refuse_later(latest: Snapshot | None) -> None:

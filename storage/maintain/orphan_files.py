@@ -13,6 +13,7 @@ from ..errors import CorruptData, InvalidRequest, NotFound, StorageError
 from ..iceberg.clean_up import left_over
 from ..identifier import HOLD_PREFIX
 from ..metadata.cleaning import Cleaning
+from ..metadata.discard import METADATA_DIRECTORIES
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
 from ..read.version import all_branches
@@ -23,19 +24,8 @@ from .brought_back import delete_tags_in_vain
 from .hold import HOLD_MS, delete_hold
 from .references import needed_files
 
-_OWN_DIRECTORIES = ("trouble", "committed", "cleaning")
 # `metadata`: of Iceberg, whose files are told apart by what names them.
-_METADATA_DIRECTORIES = (
-    "metadata",
-    "schema",
-    "snapshot",
-    "tag",
-    "branch",
-    "consumer",
-    "changelog",
-    "service",
-    *_OWN_DIRECTORIES,
-)
+_METADATA_DIRECTORIES = ("metadata", *METADATA_DIRECTORIES, "cleaning")
 _TEMPORARY = re.compile(r"\..+\.tmp")
 
 

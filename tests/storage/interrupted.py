@@ -30,13 +30,18 @@ def acknowledged(act: Act, catalog: Catalog) -> bool:
     return True
 
 
-def each_stop(url: str, prepare: Act, first: Act, beside: Act) -> Any:
-    """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
+def calls_of(url: str, prepare: Act, act: Act) -> list[Any]:
+    """The calls to the file system that an operation makes."""
     prepare(Catalog(f"{url}/whole"))
     counted = Interrupted(None, lambda: None, url)
-    first(Catalog(f"{url}/whole", file_io=counted))
+    act(Catalog(f"{url}/whole", file_io=counted))
     assert len(counted.calls) > 3
-    for number, call in enumerate(counted.calls):
+    return counted.calls
+
+
+def each_stop(url: str, prepare: Act, first: Act, beside: Act) -> Any:
+    """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
+    for number, call in enumerate(calls_of(url, prepare, first)):
         warehouse = f"{url}/{number}"
         prepare(Catalog(warehouse))
         was: list[bool] = []

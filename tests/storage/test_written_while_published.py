@@ -3,45 +3,24 @@ the branches had at one moment, and nothing stays open.
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict
-from tests.storage.interrupted import Act, Interrupted, acknowledged
+from tests.storage.interrupted import Act, Interrupted, acknowledged, calls_of, each_stop
 
 NAMES = ["d.a", "d.b"]
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> str:
-    warehouse = f"{tmp_path_factory.mktemp('base')}/w"
-    prepare(Catalog(warehouse))
-    return warehouse
-
-
-def each_stop(base: str, directory: Path, first: Act, beside: Act) -> Iterator[tuple[str, Catalog, bool, bool]]:
-    """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
-    for number, call in enumerate(calls_of(base, directory, first)):
-        warehouse = shutil.copytree(base, f"{directory}/{number}")
-        was: list[bool] = []
-        files = Interrupted(
-            number, lambda at=warehouse, was=was: was.append(acknowledged(beside, Catalog(at))), warehouse
-        )
-        done = acknowledged(first, Catalog(warehouse, file_io=files))
-        yield call, Catalog(warehouse), done, was[0]
-        shutil.rmtree(warehouse)
-
-
-def calls_of(base: str, directory: Path, act: Act) -> list[str]:
-    """The calls to the file system that an operation makes."""
-    warehouse = shutil.copytree(base, f"{directory}/whole")
-    counted = Interrupted(None, lambda: None, warehouse)
-    act(Catalog(warehouse, file_io=counted))
-    return [str(call) for call in counted.calls]
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Act:
+    """Two tables with branches, made once and copied to the warehouse of a catalog."""
+    base = f"{tmp_path_factory.mktemp('base')}/w"
+    prepare(Catalog(base))
+    return lambda catalog: shutil.copytree(base, catalog.warehouse)
 
 
 def one(value: int) -> pa.Table:
@@ -75,9 +54,9 @@ def values(catalog: Catalog) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("act", [publish, adopt], ids=["merged", "adopted"])
-def test_mains_get_what_the_branches_had_at_one_moment(base: str, tmp_path: Path, act) -> None:  # type: ignore[no-untyped-def]
+def test_mains_get_what_the_branches_had_at_one_moment(prepared: Act, tmp_path: Path, act) -> None:  # type: ignore[no-untyped-def]
     seen = set()
-    for call, catalog, done, moved in each_stop(base, tmp_path, act, move):
+    for call, catalog, done, moved in each_stop(str(tmp_path), prepared, act, move):
         assert done and moved, call
         assert values(catalog) in ((10, -10), (5, -5)), call
         assert not catalog.publications()
@@ -102,18 +81,18 @@ def test_what_was_judged_before_is_published_or_nothing(tmp_path: Path) -> None:
     assert values(catalog) == (0, 0) and not catalog.publications()
 
 
-def test_of_two_who_adopt_the_same_branch_none_stays_open(base: str, tmp_path: Path) -> None:
-    for call, catalog, _, _ in each_stop(base, tmp_path, adopt, adopt):
+def test_of_two_who_adopt_the_same_branch_none_stays_open(prepared: Act, tmp_path: Path) -> None:
+    for call, catalog, _, _ in each_stop(str(tmp_path), prepared, adopt, adopt):
         assert values(catalog) == (10, -10), call
         assert not catalog.publications(), call
 
 
-def test_a_publication_that_comes_too_late_and_has_done_nothing_is_undone(base: str, tmp_path: Path) -> None:
+def test_a_publication_that_comes_too_late_and_has_done_nothing_is_undone(prepared: Act, tmp_path: Path) -> None:
     def write(catalog: Catalog) -> None:
         for name in NAMES:
             catalog.table(name).write(one(7))
 
-    for call, catalog, done, _ in each_stop(base, tmp_path, adopt, write):
+    for call, catalog, done, _ in each_stop(str(tmp_path), prepared, adopt, write):
         if not done and catalog.publications():
             # Then one of the tables had it before the other main moved on.
             assert any(catalog.table(name).to_arrow().to_pylist()[0]["v"] == 7 for name in NAMES), call
@@ -121,14 +100,15 @@ def test_a_publication_that_comes_too_late_and_has_done_nothing_is_undone(base: 
         assert not catalog.publications(), call
 
 
-def test_a_publication_that_died_takes_what_was_judged(base: str, tmp_path: Path) -> None:
+def test_a_publication_that_died_takes_what_was_judged(prepared: Act, tmp_path: Path) -> None:
     def die() -> None:
         raise KeyboardInterrupt
 
-    for number, call in enumerate(calls_of(base, tmp_path, adopt)):
-        warehouse = shutil.copytree(base, f"{tmp_path}/{number}")
+    for number, call in enumerate(calls_of(str(tmp_path), prepared, adopt)):
+        warehouse = f"{tmp_path}/{number}"
+        prepared(Catalog(warehouse))
         with pytest.raises(KeyboardInterrupt):
-            adopt(Catalog(warehouse, file_io=Interrupted(number, die, warehouse)))
+            adopt(Catalog(warehouse, file_io=Interrupted(number, die, str(tmp_path))))
         catalog = Catalog(warehouse)
         was_open = bool(catalog.publications())
         assert acknowledged(move, catalog)
