@@ -9,6 +9,7 @@ PYICEBERG_READY := .venv/pyiceberg/.ready
 PEERS_READY := .venv/peers/.ready
 BROWSER_READY := .venv/browser/.ready
 SITE_READY := .venv/site/.ready
+KAFKA_READY := .venv/kafka/.ready
 JAVA := .venv/java
 # The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
 PAIMON ?= 1.4.2
@@ -21,9 +22,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
-REST := tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
+REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
-.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean
+.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -52,6 +53,8 @@ test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random 
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
+
+kafka: $(KAFKA_READY) ## Fetch a Kafka broker for the tests; needs mvn and Java 17 or newer
 
 interop: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
 	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop
@@ -128,6 +131,14 @@ $(JAVA_READY): tests/interop/java/pom.xml $(wildcard tests/interop/java/src/main
 	@mkdir -p $(JAVA)
 	@mvn --quiet --batch-mode -Dstyle.color=never -f tests/interop/java/pom.xml -Dmaven.repo.local=$(abspath $(JAVA))/m2 \
 	  -Dout=$(abspath $(JAVA)) -Dpaimon.version=$(PAIMON) package
+	@touch $@
+
+$(KAFKA_READY): tests/kafka/broker/pom.xml
+	@command -v mvn >/dev/null || { echo "A Kafka broker needs Maven and Java: apt-get install maven default-jdk-headless" >&2; exit 1; }
+	@echo "Fetching a Kafka broker into .venv/kafka"
+	@mkdir -p .venv/kafka
+	@mvn --quiet --batch-mode -Dstyle.color=never -f tests/kafka/broker/pom.xml -Dmaven.repo.local=$(abspath .venv/kafka)/m2 \
+	  -Dout=$(abspath .venv/kafka) package
 	@touch $@
 
 $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock
