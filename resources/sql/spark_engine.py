@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
-from storage import Basis, Snapshot, Table, Unsupported
+from storage import Basis, Snapshot, Table
 from storage.engines.merge_clauses import MergeClause
 from storage.engines.spark_reader import read_scan
 from storage.engines.spark_rows import delete_rows, merge_rows, replace_where, update_rows
@@ -23,7 +23,6 @@ from .engine_dialects import NATIVE, spark_text
 from .fill import Fill
 from .query import Input, Query
 from .result import Result, spark_errors
-from .row_metadata import PREFIX
 
 
 class SparkEngine(Engine):
@@ -61,12 +60,7 @@ class SparkEngine(Engine):
         return sorted({row[0] for row in rows} - {*NATIVE})
 
     def frame(self, read: Input) -> DataFrame:
-        """The rows that stand behind a view. Raises Unsupported for metadata of rows."""
-        if read.metadata:
-            raise Unsupported(
-                f"{read.metadata[0].removeprefix(PREFIX)!r} is metadata of the rows of {read.source.name}, which is told on "
-                "DuckDB alone: use the engine duckdb."
-            )
+        """The rows that stand behind a view."""
         rows = read.source.rows
         if rows is not None:
             # Without it, times that have no zone would get the session's.

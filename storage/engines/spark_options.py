@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from ..arguments import shown
 from ..errors import InvalidRequest
 from ..identifier import whole_number
+from ..metadata.schema import TableSchema
+from ..read.metadata_columns import METADATA_COLUMNS, PREFIX, metadata_among, metadata_of, refuse_metadata
 from ..read.version import BRANCH_OPTIONS, VERSION_OPTIONS
 
 READ, WRITE = "a read", "a write"
 STREAM_READ, STREAM_WRITE = "a streaming read", "a streaming write"
+METADATA = "metadata-columns"
 TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER = "read.touched-keys", "read.inserts-only", "source-number"
 # What `splits` says: those alone that Spark's own scan of Parquet cannot read.
 MERGED = "merged"
@@ -19,7 +22,7 @@ _STORAGE = "storage."
 # `catalog` names what is read in the offsets of streams. Spark itself gives the path and the checkpoint.
 _PLACE = frozenset({"path", "warehouse", "catalog", "lock-directory", "external-roots", *BRANCH_OPTIONS})
 _TAKES = {
-    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", "where", "splits", "level-0"},
+    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", METADATA, "where", "splits", "level-0"},
     STREAM_READ: _PLACE
     | {"scan.mode", "scan.snapshot-id", "scan.timestamp-millis", "snapshots-per-batch", "consumer-id", "columns"}
     | {"read.changelog", TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER},
@@ -80,9 +83,29 @@ def number_of(options: Mapping[str, str], key: str) -> int | None:
     return number
 
 
-def columns_of(options: Mapping[str, str]) -> list[str]:
-    """The columns that are wanted, in that order: `columns`, names with commas between them, or in a JSON list; empty for all."""
-    text = options.get("columns", "")
+def columns_of(options: Mapping[str, str], schema: TableSchema) -> tuple[str, ...] | None:
+    """The columns that are wanted, in that order, None for all those of the table: `columns`, and then `metadata-columns`.
+
+    Raises InvalidRequest for metadata among the former, and for what is none among the latter.
+    """
+    columns, metadata = names_of(options, "columns"), names_of(options, METADATA)
+    refuse_metadata(schema, columns, "the option 'columns'", f"Name it in the option {METADATA!r}.")
+    if not metadata:
+        return tuple(columns) or None
+    found = metadata_among(schema, metadata)
+    for name in metadata:
+        if name not in found:
+            raise InvalidRequest(
+                f"Option {METADATA!r}: {name!r} is a column of the table. {PREFIX}{metadata_of(name)} is the metadata."
+                if metadata_of(name)
+                else f"Option {METADATA!r}: {name!r} is no metadata of rows. Those are {', '.join(METADATA_COLUMNS)}."
+            )
+    return (*(columns if "columns" in options else schema.column_names), *metadata)
+
+
+def names_of(options: Mapping[str, str], key: str) -> list[str]:
+    """What an option lists, in that order: names with commas between them, or in a JSON list; empty if it is not given."""
+    text = options.get(key, "")
     if not text.startswith("["):
         return [name for name in text.split(",") if name]
     try:
@@ -90,7 +113,5 @@ def columns_of(options: Mapping[str, str]) -> list[str]:
     except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidRequest(
-            f"Option 'columns' = {shown(text)} must be names with commas between them, or a JSON list."
-        )
+        raise InvalidRequest(f"Option {key!r} = {shown(text)} must be names with commas between them, or a JSON list.")
     return names

@@ -13,9 +13,9 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from ..lsm.system_columns import INSERT, UPDATE_AFTER, VALUE_KIND
 from ..read.scan import Scan
 from ..table import Table
-from .spark_options import MERGED
+from .spark_options import MERGED, METADATA
 from .spark_source import SnaplineSource
-from .spark_types import FORMAT, spark_schema, storage_texts
+from .spark_types import FORMAT, column_named, spark_schema, storage_texts
 
 
 def register(spark: SparkSession) -> None:
@@ -40,8 +40,12 @@ def read_scan(
     store needs Hadoop's file systems for that.
     """
     schema = spark_schema(scan.schema)
-    if scan.snapshot is None or not scan.splits:
+    # Metadata of rows are told by the data source alone, which plans for itself.
+    if scan.snapshot is None or not (scan.entries if scan.request.metadata else scan.splits):
         return spark.createDataFrame([], schema)
+    if scan.request.metadata:
+        frame = _through_source(spark, table, scan, warehouse, merged_only=False, where=where)
+        return frame.select(*map(column_named, schema.names))
     use_native = table.store.file_io.is_local if native is None else native
     # Spark reads no Parquet times of milliseconds.
     use_native = use_native and not any(field.type.root == "TIME" for field in scan.store.schema.fields)
@@ -85,7 +89,9 @@ def _through_source(
     if scan.sees_level_0:
         reader = reader.option("level-0", "true")
     if scan.columns is not None:
-        reader = reader.option("columns", json.dumps(scan.columns))
+        reader = reader.option("columns", json.dumps(scan.request.columns))
+    if scan.request.metadata:
+        reader = reader.option(METADATA, json.dumps(scan.request.metadata))
     if where:
         reader = reader.option("where", where)
     return reader.load(identifier.full_name)

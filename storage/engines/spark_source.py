@@ -6,7 +6,8 @@
 Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.snapshot-id`, `scan.tag-name`,
 `scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns` (names with
 commas between them, or a JSON list); `where` (a condition: rows that do not meet it are left out, and files without any are not
-read); `splits` (`merged` leaves out what Spark's own Parquet scan can read).
+read); `metadata-columns` (a list like `columns`, after which they come: metadata of the rows, `job` say); `splits` (`merged`
+leaves out what Spark's own Parquet scan can read).
 Options for streaming reads: `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with
 `scan.timestamp-millis`), `columns`, `snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it
 rows of kind -U and -D are left out).
@@ -36,7 +37,6 @@ from ..catalog import Catalog
 from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
 from ..maintain.left_over import delete_left_over
-from ..read.metadata_columns import refuse_metadata
 from ..read.predicate import Predicate
 from ..read.scan import Scan
 from ..read.split import Split
@@ -137,9 +137,7 @@ def _external_roots(options: dict[str, str]) -> list[str]:
 
 
 def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
-    columns = columns_of(options)
     table = _table(options)
-    refuse_metadata(table.schema, columns or (), "the Spark data source")
     version: Version = options.get("version") or (None if "scan.mode" in options else version_of_options(options))
     if version and "schema-id" in options:
         # The columns that it has for whoever pinned it, perhaps later ones than those it was written with.
@@ -148,9 +146,10 @@ def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
         pinned = Pinned(
             snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
         )
-        scan = table.scan(columns=columns or None, where=where, version=pinned)
+        scan = table.scan(columns=columns_of(options, pinned.schema), where=where, version=pinned)
         return replace(scan, sees_level_0=is_true(options, "level-0"))
-    return table.scan(columns=columns or None, where=where, version=version)
+    read = table.pinned(version)
+    return read.scan(columns=columns_of(options, read.schema), where=where)
 
 
 @dataclass

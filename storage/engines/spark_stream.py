@@ -52,7 +52,7 @@ from ..read.version import Pinned
 from ..table import Table
 from ..write.commit_id import CommitId
 from .spark_checkpoint import batch_properties
-from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
+from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, is_true, names_of, number_of
 from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
 from .spark_writer import write_frame
@@ -73,7 +73,7 @@ class ChangePartition(InputPartition):
 
 def stream_schema(table: Table, options: Mapping[str, str]) -> StructType:
     """The columns of a stream: those wanted, and first `rowkind` with `read.changelog`."""
-    names = columns_of(options) or table.schema.column_names
+    names = names_of(options, "columns") or table.schema.column_names
     fields = list(pa.schema([field.to_arrow() for field in table.schema.fields_named(names)]))
     if _with_kinds(options):
         fields.insert(0, pa.field(ROW_KIND, pa.string(), False))
@@ -110,7 +110,7 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidRequest("Option 'snapshots-per-batch' = 0: a micro-batch holds a snapshot at least.")
         self._snapshots_at_once = at_once or 1
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
-        self._columns = tuple(columns_of(options) or table.schema.column_names)
+        self._columns = tuple(names_of(options, "columns") or table.schema.column_names)
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:

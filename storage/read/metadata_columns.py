@@ -63,10 +63,9 @@ def metadata_among(schema: TableSchema, names: Sequence[str]) -> tuple[str, ...]
     return found
 
 
-def refuse_metadata(schema: TableSchema, names: Sequence[str], where: str) -> None:
+def refuse_metadata(schema: TableSchema, names: Sequence[str], where: str, hint: str = "") -> None:
     """Raise InvalidRequest for metadata columns in a place that takes the table's own columns alone."""
     found = metadata_among(schema, sorted(names))
     if found:
-        raise InvalidRequest(
-            f"{found[0]!r} is metadata of the rows, and {where} takes the table's own columns: {', '.join(schema.column_names)}."
-        )
+        own = hint or f"Those are {', '.join(schema.column_names)}."
+        raise InvalidRequest(f"{found[0]!r} is metadata of the rows, and {where} takes the table's own columns. {own}")

@@ -49,6 +49,12 @@ class FileOrigin:
     starts: np.ndarray | None = None
     ids: np.ndarray | None = None
 
+    @property
+    def snapshots(self) -> list[int]:
+        """The snapshots that its rows may be of."""
+        ids = [self.snapshot_id] if self.ids is None else self.ids.tolist()
+        return [one for one in ids if one != UNKNOWN]
+
     def of(self, sequence: np.ndarray | None, row_count: int) -> np.ndarray:
         """The snapshot of each row (int64), UNKNOWN where it cannot be told, by the rows' sequence numbers."""
         if self.starts is None or self.ids is None:
@@ -67,10 +73,11 @@ class Origins:
 
     def of(self, sections: Iterable[Section]) -> "Origins":
         """The same of the files of some sections."""
-        names = {file.name for section in sections for file in section.files}
-        return (
-            Origins({name: one for name, one in self.files.items() if name in names}, self.told) if self.files else self
-        )
+        if not self.files:
+            return self
+        files = {file.name: self.files[file.name] for section in sections for file in section.files}
+        known = {snapshot_id for one in files.values() for snapshot_id in one.snapshots}
+        return Origins(files, {one: self.told[one] for one in known if one in self.told})
 
 
 def origins_of(store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> Origins:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, FixedClock, InvalidRequest, Table
+from storage import METADATA_COLUMNS, Catalog, CommitId, FixedClock, InvalidRequest, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -301,6 +301,11 @@ def test_what_is_missing_is_said_in_one_sentence(spark: "SparkSession", warehous
         ({"scan.snapshot-id": "one"}, "not a whole number"),
         ({"splits": "native"}, "'splits' is 'merged'"),
         ({"columns": '["id'}, "JSON list"),
+        ({"columns": "id,job"}, "'job' is metadata of the rows.*Name it in the option 'metadata-columns'"),
+        ({"metadata-columns": "job,jobs"}, "'jobs' is no metadata of rows. Those are snapshot_id, "),
+        ({"metadata-columns": "id"}, "'id' is no metadata of rows"),
+        ({"metadata-columns": "job,job"}, "asked for twice"),
+        ({"metadata-columns": '["job'}, "JSON list"),
     ],
 )
 def test_an_option_that_a_read_does_not_take_is_refused(
@@ -340,6 +345,25 @@ def test_columns_may_have_commas_in_their_names(spark: "SparkSession", catalog: 
     for text in ("old", "new"):
         table.write(pa.table({"id": [1], "a,b": [text], "[c": ["c"]}, schema))
     assert rows(read_scan(spark, table, table.scan(columns=["[c", "a,b"]), warehouse)) == [("c", "new")]
+
+
+def test_metadata_of_rows_are_told_where_they_are_asked_for(load: "Callable[..., DataFrame]", catalog: Catalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("bucket", pa.string())])
+    table = catalog.create_table("a.b", schema, primary_key=["id"], options={"bucket": 2})
+    for number, keys in enumerate(([1, 2], [2, 3]), start=1):
+        data = pa.table({"id": keys, "bucket": ["own"] * 2}, schema)
+        table.write(data, commit_id=CommitId(f"job {number}", number))
+    asked = [name for name in METADATA_COLUMNS if name != "bucket"] + ["__paimon_bucket"]
+    for _ in range(2):
+        whole = load("a.b", **{"metadata-columns": ",".join(asked)})
+        assert whole.columns == ["id", "bucket", *asked]
+        assert rows(whole) == arrow_rows(table, columns=["id", "bucket", *asked])
+        table.compact(full=True)
+    few = load("a.b", columns="id", where="id > 1", **{"metadata-columns": '["job", "snapshot_id"]'})
+    assert rows(few) == [(2, "job 2", 2), (3, "job 2", 2)]
+    assert rows(load("a.b", version="1", columns="[]", **{"metadata-columns": "job"})) == [("job 1",)] * 2
+    assert rows(whole.where("job = 'job 1'").groupBy("job").count()) == [("job 1", 1)]
+    assert load("a.b").columns == ["id", "bucket"]
 
 
 @pytest.mark.pypaimon_differs("a file is damaged on purpose")

@@ -1,4 +1,4 @@
-"""Metadata columns of rows in SQL: wherever a name can stand on DuckDB, and hidden unless named. Spark refuses them."""
+"""Metadata columns of rows in SQL: wherever a name can stand, on both engines, and hidden unless named."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from storage import AddColumn, CommitId, InvalidRequest, Table, Unsupported, parse_type
+from storage import AddColumn, CommitId, InvalidRequest, Table, parse_type
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("day", pa.string())])
 Run = Callable[..., Any]
@@ -50,11 +50,6 @@ QUERIES = {
 
 def write(table: Table, job: str, number: int, *rows: tuple[int, int, str]) -> None:
     table.write(pa.table(list(zip(*rows, strict=True)), schema=SCHEMA), commit_id=CommitId(job, number))
-
-
-@pytest.fixture
-def engine() -> str:
-    return "duckdb"
 
 
 @pytest.fixture
@@ -131,9 +126,3 @@ def test_a_name_that_means_something_else_means_no_metadata(session: Session, ru
         (1, 10, "a", None),
         (2, 20, "a", "baker"),
     ]
-
-
-@pytest.mark.spark
-def test_spark_refuses_what_it_does_not_tell(session: Session, run: Run) -> None:
-    with pytest.raises(Unsupported, match=r"'job' is metadata of the rows of .*: use the engine duckdb"):
-        session.sql("SELECT id, job FROM t", "spark")
