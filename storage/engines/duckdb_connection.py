@@ -69,3 +69,11 @@ def _directory(path: str) -> str:
 
 def _list(values: Iterable[str]) -> str:
     return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"
+
+
+def private_duckdb(threads: int = 2) -> duckdb.DuckDBPyConnection:
+    """A connection for statements that this package wrote, over rows that are put before it: it reaches nothing else."""
+    connection = duckdb.connect(config={**_CONFIG, "threads": threads})
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection

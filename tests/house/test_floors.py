@@ -39,6 +39,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"values"},
         {"paths", "file_io"},
         {"format", "journal", "catalog_options"},
+        {"messages"},
         {"metadata"},
         {"lsm", "iceberg"},
         {"read", "write"},

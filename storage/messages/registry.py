@@ -1,0 +1,35 @@
+"""Formats by their names: those of this package, and those that installed packages add.
+
+    [project.entry-points."snapline.message_formats"]
+    my-format = "my_platform.my_format:open_format"
+
+The function takes the columns (`tuple[DataField, ...]`), the options of the format without its name before them, and a codec for
+JSON; it returns a `MessageFormat`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+
+from ..data_types import DataField
+from ..errors import InvalidRequest
+from .debezium_json import DebeziumJson
+from .json_codec import JsonCodec
+from .json_format import JsonFormat
+from .message_format import MessageFormat
+
+ENTRY_POINT = "snapline.message_formats"
+MakeFormat = Callable[[tuple[DataField, ...], Mapping[str, str], JsonCodec], MessageFormat]
+_OWN: dict[str, MakeFormat] = {"json": JsonFormat, "debezium-json": DebeziumJson}
+
+
+def message_format(
+    name: str, fields: Sequence[DataField], options: Mapping[str, str], codec: JsonCodec
+) -> MessageFormat:
+    """The format of that name for some columns. Raises InvalidRequest for unknown names and options, and lists the known ones."""
+    if own := _OWN.get(name):
+        return own(tuple(fields), options, codec)
+    added = {each.name: each for each in entry_points(group=ENTRY_POINT)}
+    if name not in added:
+        raise InvalidRequest(f"Format {name!r} is not known. Formats: {', '.join([*_OWN, *sorted(added)])}.")
+    make: MakeFormat = added[name].load()
+    return make(tuple(fields), options, codec)
