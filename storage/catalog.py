@@ -48,7 +48,7 @@ from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
 from .metadata.discard import delete_moved, discard
 from .metadata.first_schema import new_schema
-from .metadata.former_names import FormerName, former_names, write_former_names
+from .metadata.former_names import FormerName, former_names, refuse_name_of_late, write_former_names
 from .metadata.main_branch import find_main
 from .metadata.schema import SchemaFiles, TableSchema
 from .metadata.snapshot import Snapshot
@@ -536,7 +536,10 @@ class Catalog:
         Raises NotFound, AlreadyExists, or CommitConflict for a table that is being changed as a whole. What a listener raises is
         logged and kept as a trouble: the table is renamed.
         """
-        identifier, target = whole_table(name), whole_table(new_name)
+        return self._rename(whole_table(name), whole_table(new_name), goes_back=False)
+
+    def _rename(self, identifier: Identifier, target: Identifier, *, goes_back: bool) -> Table:
+        """`goes_back`: at once after it got the name that it has, without a look at what may be deleted late."""
         if not self.exists(identifier.full_name):
             raise NotFound(self._missing(identifier))
         taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
@@ -583,6 +586,8 @@ class Catalog:
         names = former_names(self._file_io, source)
         try:
             if not is_under_way:
+                if not goes_back:
+                    refuse_name_of_late(self._file_io, names, target, self._clock.now_ms())
                 names.append(FormerName(identifier.full_name, self._clock.now_ms()))
                 write_former_names(self._file_io, source, names, store.read_witness())
             if self._file_io.moves_at_once:
@@ -600,6 +605,12 @@ class Catalog:
             self._refuse_view_since(identifier, target)
             withdraw(store)
             renamed = self.table(target.full_name)
+            if not self._file_io.moves_at_once:
+                # Until now requests were sent that delete what it left.
+                until = FormerName(identifier.full_name, self._clock.now_ms())
+                write_former_names(
+                    self._file_io, renamed.store.paths.root, [*names[:-1], until], renamed.store.read_witness()
+                )
             publish_after(renamed.store, None)
         tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
         return renamed
@@ -628,7 +639,7 @@ class Catalog:
             with outcome(
                 f"The table is called {target.full_name} now, as the view is: drop the view, or rename the table."
             ):
-                self.rename_table(target.full_name, identifier.full_name)
+                self._rename(target, identifier, goes_back=True)
             raise AlreadyExists(f"{error} The table is still called {identifier.full_name}.") from None
 
     def _clear(self, path: str, *, discard_damaged: bool = False) -> None:

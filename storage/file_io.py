@@ -131,6 +131,10 @@ class FileIO:
         """Whether files lie on a local disk, or what the system shows as one."""
         return self._local
 
+    def unique_name(self) -> str:
+        """A name that nobody else gives, to a file or a content."""
+        return self._clock.unique_name()
+
     def url(self, path: str) -> str:
         """The path as other engines take it."""
         return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
@@ -195,10 +199,7 @@ class FileIO:
     def read_text_or_none(self, path: str) -> str | None:
         """The whole file as text, or None if there is none. Raises CorruptData for what is no text."""
         content = self.read_bytes_or_none(path)
-        try:
-            return None if content is None else content.decode()
-        except UnicodeDecodeError as error:
-            raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
+        return None if content is None else as_text(content, path)
 
     @store_call("create")
     def create_exclusively(self, path: str, data: bytes, *, of: Witness | None = None) -> bool:
@@ -731,6 +732,14 @@ class FileIO:
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+
+
+def as_text(content: bytes, path: str) -> str:
+    """What a file holds as text. Raises CorruptData that names it for what is none."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
 
 
 def same_protocol(one: str, other: str) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 from .arguments import checked
 from .document import read_document, sealed
 from .errors import CorruptData
-from .file_io import FileIO
+from .file_io import FileIO, as_text
 from .identifier import check_name
+from .late_requests import GENERATION_KEY, generation
 
 _SUFFIX = ".json"
 _SET_ASIDE = "damaged-"
@@ -28,8 +29,14 @@ class Notes:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """None if there is none of that name. Raises CorruptData for what is not JSON, or has another checksum."""
-        text = self._file_io.read_text_or_none(self.path(name))
-        return None if text is None else read_document(text, self.path(name))
+        return self._read(name, self._file_io.read_bytes_or_none(self.path(name)))
+
+    def _read(self, name: str, content: bytes | None) -> dict[str, Any] | None:
+        if content is None:
+            return None
+        document = read_document(as_text(content, self.path(name)), self.path(name))
+        document.pop(GENERATION_KEY, None)
+        return document
 
     def damaged(self) -> list[tuple[str, str]]:
         """The documents that cannot be read: the path of each, and why."""
@@ -75,22 +82,27 @@ class Notes:
         path = self.path(name)
         while True:
             held = self._file_io.read_bytes_or_none(path)
-            made = change(None if held is None else read_document(held, path))
+            known = self._read(name, held)
+            made = change(None if known is None else dict(known))
             if made is None:
                 if held is None or self._file_io.delete_if(path, held):
                     return
                 continue
-            content = self._bytes(name, made)
-            if content == held or self._file_io.replace_if(path, held, content):
+            if made == known or self._file_io.replace_if(path, held, self._bytes(name, made)):
                 return
 
     def delete(self, name: str) -> None:
         """Delete a document."""
-        self._file_io.delete(self.path(name))
+        path = self.path(name)
+        # A request that is carried out late deletes no later document of the name.
+        while (held := self._file_io.read_bytes_or_none(path)) is not None:
+            if self._file_io.delete_if(path, held):
+                return
 
     def path(self, name: str) -> str:
         """Where a document of that name lies."""
         return f"{self._directory}/{check_name(name, 'document')}{_SUFFIX}"
 
     def _bytes(self, name: str, document: Mapping[str, Any]) -> bytes:
-        return json.dumps(sealed(document, f"{name}{_SUFFIX}"), indent=2, ensure_ascii=False).encode()
+        whole = {**document, **generation(self._file_io)}
+        return json.dumps(sealed(whole, f"{name}{_SUFFIX}"), indent=2, ensure_ascii=False).encode()

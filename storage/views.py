@@ -26,6 +26,7 @@ from .errors import (
 )
 from .file_io import FileIO
 from .identifier import MAIN_BRANCH, Identifier, check_name
+from .late_requests import generation
 from .secret import Secret, guarded_value
 from .store_errors import made_or_told, outcome
 
@@ -108,7 +109,12 @@ class Views:
     def create(self, name: str, view: View, *, if_not_exists: bool = False, replaces: bool = False) -> bool:
         """Keep a view; says whether it was written. Raises AlreadyExists for a name that is taken."""
         identifier = _named(name)
-        path, content = self._path(identifier), self._written(identifier, view)
+        return self._create(identifier, self._written(identifier, view), if_not_exists=if_not_exists, replaces=replaces)
+
+    def _create(
+        self, identifier: Identifier, content: bytes, *, if_not_exists: bool = False, replaces: bool = False
+    ) -> bool:
+        path = self._path(identifier)
         self._refuse_table(identifier)
         self._file_io.make_directory(self._directory(identifier))
         while not made_or_told(
@@ -120,7 +126,7 @@ class Views:
                 return False
             if not replaces:
                 raise AlreadyExists(f"View {identifier} exists. CREATE OR REPLACE VIEW gives it another query.")
-            held = self._file_io.read_bytes_or_none(path)
+            held = self._file_io.read_bytes_or_none(self._path(identifier))
             if held is not None and self._file_io.replace_if(path, held, content):
                 return True
         try:
@@ -137,7 +143,7 @@ class Views:
         identifier = _named(name)
         path = self._path(identifier)
         while True:
-            held = self._file_io.read_bytes_or_none(path)
+            held = self._file_io.read_bytes_or_none(self._path(identifier))
             if held is None:
                 raise self.missing(name)
             made = change(self._held(identifier, held))
@@ -147,15 +153,15 @@ class Views:
     def rename(self, name: str, new_name: str) -> None:
         """Give a view another name. Raises NotFound, AlreadyExists, or CommitConflict if others change it meanwhile."""
         identifier = _named(name)
-        path = self._path(identifier)
-        held = self._file_io.read_bytes_or_none(path)
+        held = self._file_io.read_bytes_or_none(self._path(identifier))
         if held is None:
             raise self.missing(name)
         view, target = self._held(identifier, held), _named(new_name)
-        self.create(new_name, view)
-        if not self._file_io.delete_if(path, held):
+        content = self._written(target, view)
+        self._create(target, content)
+        if not self._file_io.delete_if(self._path(identifier), held):
             # Unless it is somebody else's by now.
-            self._file_io.delete_if(self._path(target), self._written(target, view))
+            self._file_io.delete_if(self._path(target), content)
             raise CommitConflict(f"View {identifier} was changed meanwhile; it keeps its name. Rename it again.")
 
     def drop(self, name: str) -> None:
@@ -164,13 +170,22 @@ class Views:
         if not self._file_io.exists(path):
             raise self.missing(name)
         try:
-            self._file_io.delete(path)
+            if self._file_io.moves_at_once:
+                self._file_io.delete(path)
+            else:
+                # What is deleted late is this content alone.
+                self._delete_as_read(path)
         except StoreUnavailable:
             with outcome(f"Whether view {name} is dropped cannot be known: drop it again."):
                 is_there = self._file_io.exists(path)
             if is_there:
                 with outcome(f"View {name} is not dropped: drop it again.", landed=False):
                     raise
+
+    def _delete_as_read(self, path: str) -> None:
+        while (held := self._file_io.read_bytes_or_none(path)) is not None:
+            if self._file_io.delete_if(path, held):
+                return
 
     def refuse_taken(self, identifier: Identifier) -> None:
         """Raise AlreadyExists if a view has a name that a table is to get."""
@@ -205,6 +220,7 @@ class Views:
         path = self._path(identifier)
         document = {
             "version": _VERSION,
+            **generation(self._file_io),
             "query": view.query,
             "comment": view.comment,
             "options": dict(view.options),

@@ -22,6 +22,7 @@ from ..errors import (
 )
 from ..file_io import Witness
 from ..identifier import MAIN_BRANCH, Identifier, check_new_branch_name
+from ..late_requests import with_generation
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
@@ -147,7 +148,10 @@ def _make(
     if snapshot is not None and not latest_schema:
         schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
     try:
-        schemas = {schema_id: own_schema(file_io, store.paths, schema_id) for schema_id in reversed(schema_ids)}
+        schemas = {
+            schema_id: with_generation(file_io, paths.schema(schema_id), own_schema(file_io, store.paths, schema_id))
+            for schema_id in reversed(schema_ids)
+        }
     except NotFound:
         # Main has been replaced, and what it was is dropped.
         if paths != final:

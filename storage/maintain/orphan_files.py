@@ -110,6 +110,7 @@ def _clean(
         for branch in all_branches(store):
             _end_holds(branch, long_ago_ms)
             delete_tags_in_vain(branch)
+            branch.tags.forget_marks(long_ago_ms)
             branch.consumers.give_up_unsure(long_ago_ms, store.clock.unique_name())
         with suppress(CorruptData):
             # Which branches there are cannot be told: their tags stay.

@@ -5,14 +5,16 @@ format do not look at it.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import document
 from ..document import integer, read_document, sealed
-from ..errors import CorruptData, DirectoryInPlace, InvalidRequest
+from ..errors import CommitConflict, CorruptData, DirectoryInPlace, InvalidRequest
 from ..file_io import FileIO, Witness
 from ..identifier import Identifier
+from ..late_requests import LONGEST_MS
 
 _FILE = "FORMER-NAMES"
 _WAY_OUT = "Restore the file, or delete it by hand: the table is not known by its former names then."
@@ -49,3 +51,16 @@ def write_former_names(file_io: FileIO, root: str, names: Sequence[FormerName], 
     """Write the list anew. Raises NotFound if the table is another one by now."""
     rows = [[name.name, name.until_ms] for name in names]
     file_io.overwrite(f"{root}/{_FILE}", json.dumps(sealed({"names": rows}, _FILE)).encode(), of=of)
+
+
+def refuse_name_of_late(file_io: FileIO, names: Sequence[FormerName], target: Identifier, now_ms: int) -> None:
+    """Raise CommitConflict if a table had a name a moment ago, on an object store: that may still carry out a deletion of what
+    was left there, and the files would be those of the table again.
+    """
+    had_ms = max((each.until_ms for each in names if each.name == target.full_name), default=None)
+    waits_ms = 0 if had_ms is None else had_ms + LONGEST_MS - now_ms
+    if waits_ms > 0 and not file_io.moves_at_once:
+        raise CommitConflict(
+            f"The table was called {target.full_name} until a moment ago. An object store may carry out requests late that "
+            f"delete what was left there: rename it back in {math.ceil(waits_ms / 60_000)} minutes, or choose another name."
+        )

@@ -4,15 +4,15 @@ import datetime as dt
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .. import document
+from .. import document, late_requests
 from ..arguments import shown
-from ..errors import AlreadyExists, CorruptData, DirectoryInPlace, NotFound, StorageError
-from ..file_io import FileIO
+from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
+from ..file_io import FileIO, as_text
 from ..identifier import BACK_PREFIX, BRANCH_PREFIX, PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot, cannot_be_read
@@ -79,11 +79,12 @@ class TagFiles:
         if "/" in name:
             return None
         path = self._paths.tag(name)
+        return self._told(name, late_requests.alive(self._file_io, path, self._file_io.read_bytes_or_none(path)))
+
+    def _told(self, name: str, content: bytes | None) -> Tag | None:
+        """The tag that a content tells of. Raises CorruptData that says what to do about it."""
         try:
-            text = self._file_io.read_text_or_none(path)
-            return None if text is None else _parsed(name, text, path)
-        except DirectoryInPlace:
-            raise
+            return None if content is None else _parsed(name, content, self._paths.tag(name))
         except CorruptData as error:
             raise CorruptData(f"{str(error).rstrip('.')}. {_way_out(name)}") from None
 
@@ -103,11 +104,25 @@ class TagFiles:
 
     def names(self) -> list[str]:
         """The names of all tags, sorted."""
-        matches = (
-            _TAG_FILE.fullmatch(file.name)
-            for file in self._file_io.list_files(self._paths.tag_directory, or_in_place=True)
-        )
-        return sorted(match[1] for match in matches if match)
+        listed, marks = self._listed()
+        return [name for name in listed if name not in marks or self._live(name, marks[name]) is not None]
+
+    def _listed(self) -> tuple[list[str], dict[str, frozenset[str]]]:
+        """The names of all tag files, sorted; and which have marks of what was deleted lately."""
+        files = [file.name for file in self._file_io.list_files(self._paths.tag_directory, or_in_place=True)]
+        marks = {
+            match[1]: each for name, each in late_requests.marked(files).items() if (match := _TAG_FILE.fullmatch(name))
+        }
+        return sorted(match[1] for name in files if (match := _TAG_FILE.fullmatch(name))), marks
+
+    def _live(self, name: str, marks: frozenset[str]) -> bytes | None:
+        """What the file of a tag holds; None if there is none, or it was deleted and has come back."""
+        content = self._file_io.read_bytes_or_none(self._paths.tag(name))
+        return None if content is None or late_requests.is_marked(content, marks) else content
+
+    def forget_marks(self, until_ms: int) -> None:
+        """Delete the marks of tags that were deleted before a time, in milliseconds since 1970."""
+        late_requests.forget_marks(self._file_io, self._paths.tag_directory, until_ms)
 
     def names_for_users(self) -> list[str]:
         """The names without those that keep files from Paimon's expiry."""
@@ -115,16 +130,23 @@ class TagFiles:
 
     def all(self, *, against_java: bool = False) -> list[Tag]:
         """Every tag, in the order of snapshot id and name; those that keep files from Paimon's expiry only if wanted."""
-        names = self.names() if against_java else self.names_for_users()
-        tags = [tag for name in names if (tag := self.find(name)) is not None]
+        contents = self._contents(against_java=against_java)
+        tags = [tag for name, content in contents if (tag := self._told(name, content)) is not None]
         return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def _contents(self, *, against_java: bool) -> Iterator[tuple[str, bytes | None]]:
+        """Every tag with what its file holds. What is deleted after the listing may as well be seen: no request more for each."""
+        listed, marks = self._listed()
+        for name in listed:
+            if against_java or not name.startswith(AGAINST_JAVA):
+                yield name, self._live(name, marks.get(name, frozenset()))
 
     def readable(self) -> list[Tag]:
         """Every tag that is not damaged, as `all` gives them; a warning names the others."""
         tags = []
-        for name in self.names_for_users():
+        for name, content in self._contents(against_java=False):
             try:
-                tag = self.find(name)
+                tag = self._told(name, content)
             except CorruptData as error:
                 _log.warning("A tag is passed by: %s", error)
                 continue
@@ -148,7 +170,7 @@ class TagFiles:
                 content = self._file_io.read_bytes_or_none(self._paths.tag(name))
                 if content is not None:
                     _log.warning("Tag %r is damaged, and handed over as it is.", name)
-                    target._file_io.replace_if(target._paths.tag(name), None, content, of=target._of())
+                    late_requests.create(target._file_io, target._paths.tag(name), content, of=target._of())
 
     def create(
         self,
@@ -166,13 +188,14 @@ class TagFiles:
         """
         check_tag_name(name)
         # A copy of another branch's snapshot remembers which.
-        named = snapshot.with_others({key: value for key, value in snapshot.others.items() if key == TAG_BRANCH_KEY})
+        kept = {key: value for key, value in snapshot.others.items() if key == TAG_BRANCH_KEY}
+        named = snapshot.with_others({**kept, **self._generation(name)})
         if retained_ms is not None:
             named = named.with_others({**named.others, **_retention(retained_ms, now_ms)})
         data = named.to_json(f"tag-{name}").encode()
         path = self._paths.tag(name)
         # By comparing, as all who change tags: none comes where another one is being renamed to.
-        is_there = self._file_io.replace_if(path, None, data, of=self._of())
+        is_there = late_requests.create(self._file_io, path, data, of=self._of())
         while replace and not is_there:
             is_there = self._file_io.replace_if(path, self._file_io.read_bytes_or_none(path), data, of=self._of())
         if not is_there:
@@ -182,6 +205,10 @@ class TagFiles:
                 raise AlreadyExists(f"Tag {name!r} exists{was}. Choose another name, delete it first, or replace it.")
             return existing
         return Tag(name, named)
+
+    def _generation(self, name: str) -> dict[str, str]:
+        """What tells a tag from others of its name; the store's own have names that are given once."""
+        return {} if name.startswith(RESERVED_TAGS) else late_requests.generation(self._file_io)
 
     def rename(self, name: str, new_name: str, token: str) -> Tag:
         """Give a tag another name: on local disks in one step; on object stores it has both names for a moment.
@@ -223,7 +250,7 @@ class TagFiles:
         """None if the tag is another one by now. Who dies in between leaves both names, until it is done again."""
         mine = Tag(new_name, tag.snapshot.with_others({**tag.snapshot.others, _RENAMED_KEY: token}))
         content = mine.snapshot.to_json(f"tag-{new_name}").encode()
-        is_new = self._file_io.create_exclusively(self._paths.tag(new_name), content, of=self._of())
+        is_new = late_requests.create(self._file_io, self._paths.tag(new_name), content, of=self._of())
         if not is_new:
             there = self.find(new_name)
             # Whoever began it before and died has left both names.
@@ -251,23 +278,24 @@ class TagFiles:
         content = self._file_io.read_bytes_or_none(path)
         if content is None:
             return False
-        is_damaged = cannot_be_read(content, path) or document.is_damaged(lambda: _parsed(name, content.decode(), path))
+        is_damaged = cannot_be_read(content, path) or document.is_damaged(lambda: _parsed(name, content, path))
         return is_damaged and self._file_io.delete_if(path, content)
 
     def replace_if(self, tag: Tag, snapshot: Snapshot) -> bool:
         """Give a name to another snapshot, if it still stands for what was read; says whether it does."""
-        return self._put_if(tag, snapshot.without_others().to_json(f"tag-{tag.name}").encode())
+        named = snapshot.with_others(self._generation(tag.name))
+        return self._put_if(tag, named.to_json(f"tag-{tag.name}").encode())
 
     def delete_if(self, tag: Tag) -> bool:
         """Forget a name, if it still stands for what was read; says whether it did."""
         path = self._paths.tag(tag.name)
         content = unchanged(self._file_io, path, Snapshot.from_json, tag.snapshot)
-        return content is not None and self._file_io.delete_if(path, content)
+        return content is not None and late_requests.delete_if(self._file_io, path, content)
 
 
-def _parsed(name: str, text: str, path: str) -> Tag:
+def _parsed(name: str, content: bytes, path: str) -> Tag:
     """The tag that a file holds. Raises CorruptData that names the file."""
-    tag = Tag(name, Snapshot.from_json(text, path))
+    tag = Tag(name, Snapshot.from_json(as_text(content, path), path))
     try:
         _ = tag.create_time
         if math.isfinite(tag.time_retained_seconds or 0):

@@ -38,6 +38,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
         {"values"},
         {"paths", "file_io"},
+        {"late_requests"},
         {"format", "journal", "catalog_options"},
         {"messages"},
         {"metadata"},
