@@ -1,5 +1,6 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
+from .carried_on import KnownSnapshots, carried_from
 from .comparison import AncestryComparison, Parting, compare_ancestries
 from .current_names import current_columns, current_sources
 from .drawing import dot, mermaid, rows, text_tree
@@ -36,6 +37,7 @@ __all__ = [
     "Edge",
     "GuardedStore",
     "JobStartup",
+    "KnownSnapshots",
     "Lag",
     "LineageGraph",
     "LineageRecorder",
@@ -50,6 +52,7 @@ __all__ = [
     "Window",
     "aligned",
     "ancestry_difference",
+    "carried_from",
     "check_jdbc_url",
     "columns_of",
     "columns_property",

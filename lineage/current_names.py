@@ -67,9 +67,8 @@ def _current(ref: SnapshotRef, sink: Snapshot, catalog_of: Callable[[str], Catal
     named = CurrentNames(catalog).of(ref, sink)
     if named != ref:
         there = committed_at(named, catalog)
-    if there is None or ref.time_ms in (None, there):
+    if ref.time_ms is None or there == ref.time_ms or (there is None and not is_of_former(named, catalog)):
         return named
-    assert ref.time_ms is not None
     branch = replaced_branch(named.branch, moment_of_ms(ref.time_ms))
     return SnapshotRef(named.catalog, named.database, named.table, branch, named.snapshot_id, ref.time_ms)
 
@@ -85,3 +84,16 @@ def committed_at(ref: SnapshotRef, catalog: Catalog) -> int | None:
     except (CorruptData, NotFound):
         return None
     return None if snapshot_read is None else snapshot_read.time_ms
+
+
+def is_of_former(ref: SnapshotRef, catalog: Catalog) -> bool:
+    """Whether a snapshot is of another table of the same name, or was taken back by deleting it: its branch has not come to
+    that number, and has been written since.
+    """
+    try:
+        latest = catalog.table(ref.table_name).snapshots.latest()
+    except (CorruptData, NotFound):
+        return False
+    return (
+        latest is not None and ref.time_ms is not None and latest.id < ref.snapshot_id and ref.time_ms < latest.time_ms
+    )

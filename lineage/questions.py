@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from storage import SnapshotRef
 
+from .carried_on import KnownSnapshots, carried_on
+from .entities import was_replaced
 from .graph import rows_about, rows_at, same_snapshot, trace
 from .store import LineageStore
 
@@ -26,21 +28,30 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
     """For each table downstream the first snapshot that a bad one, or anything after it, went into; the bad one first.
 
     A snapshot holds what the ones before it held, so that everything after those is to be looked at too. One that a branch
-    has with main is bad on both; a branch that was forked off later holds what was bad then, which lineage alone does not know.
+    has with main is bad on both, and a branch that was forked off later holds what was bad then: what lineage does not know
+    of that, `forks` says. Of snapshots of one branch that are in no table any more the first stands for those after it.
     """
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
     starts = [ref, *(name for name in named if name.branch == "main")]
     first = reached(stores, {place_of(start): start.snapshot_id for start in starts}, forks)
-    refs = [SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()]
-    return [ref, *sorted(each for each in refs if place_of(each) != place_of(ref))]
+    found: dict[Place, SnapshotRef] = {}
+    for each in sorted(SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()):
+        if place_of(each) != place_of(ref):
+            # `main~20241103T081500123` comes before what was committed later.
+            branch = f"{each.branch.partition('~')[0]}~" if was_replaced(each) else each.branch
+            found.setdefault((each.catalog, each.database, each.table, branch), each)
+    return [ref, *found.values()]
 
 
 def reached(stores: Stores, starts: Mapping[Place, int], forks: Forks = lambda _: ()) -> dict[Place, int]:
     """For each branch that some snapshots, or any after them, went into, the first such snapshot; `starts` are among them."""
     first = dict(starts)
     frontier = dict(first)
+    known = KnownSnapshots(stores)
     while frontier:
         found = _made_from(stores, frontier)
+        for place, number in carried_on(known, frontier).items():
+            found[place] = min(number, found.get(place, number))
         for place, number in frontier.items():
             for branch, begun_at in forks(place):
                 if begun_at >= number:

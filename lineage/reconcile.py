@@ -6,7 +6,8 @@ from storage import Catalog, Identifier, Table
 
 from .current_names import CurrentNames
 from .entities import Reconciled, commit_time, moment_of_ms
-from .recorder import LineageRecorder, commits_of, remember
+from .generations import record_beginning, set_former_apart
+from .recorder import MAIN_BRANCH, LineageRecorder, commits_of, remember
 
 # By database, table and branch, how far each is known to be recorded.
 Until = Mapping[tuple[str, str, str], Reconciled]
@@ -36,17 +37,28 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
     if known is None:
         _tell_renamed(identifier, recorder, catalog)
         known = _reconciled(identifier, recorder)
-    start = snapshots.earliest_id() or latest
-    if known is not None:
-        last = snapshots.find(known.snapshot_id)
-        if last is not None and commit_time(last) == known.snapshot_time:
-            start = last.id + 1
+    last = None if known is None else snapshots.find(known.snapshot_id)
+    is_known = known is not None and last is not None and commit_time(last) == known.snapshot_time
+    start = last.id + 1 if last is not None and is_known else snapshots.earliest_id() or latest
     if start > latest:
         return 0
     missing = snapshots.between(start - 1, latest)
     recorder.record(commits_of(table, missing, recorder, CurrentNames(catalog)))
+    if not is_known:
+        if missing:
+            set_former_apart(table, missing[-1], recorder.store)
+        _tell_beginning(table, recorder, catalog)
     remember(table, missing, recorder)
     return len(missing)
+
+
+def _tell_beginning(table: Table, recorder: LineageRecorder, catalog: Catalog) -> None:
+    branch = table.identifier.branch
+    begun_at = None if branch == MAIN_BRANCH else table.branches.begun_at(branch)
+    if begun_at is not None and begun_at[0] in (MAIN_BRANCH, *table.branches.names()):
+        # Its last change before a compaction has to be known.
+        reconcile(table.on_branch(begun_at[0]), recorder, catalog)
+        record_beginning(table, recorder.store)
 
 
 def _reconciled(one: Identifier, recorder: LineageRecorder) -> Reconciled | None:

@@ -11,6 +11,7 @@ from storage import (
     Clock,
     CorruptData,
     Identifier,
+    NotFound,
     Snapshot,
     SnapshotRef,
     StorageError,
@@ -19,7 +20,7 @@ from storage import (
     taken_newest,
 )
 
-from .current_names import CurrentNames, committed_at
+from .current_names import CurrentNames, committed_at, is_of_former
 from .entities import (
     NAME_LENGTH,
     ColumnLineage,
@@ -34,6 +35,7 @@ from .entities import (
     replaced_branch,
     sources_of,
 )
+from .generations import record_beginning, set_former_apart
 from .graph import MOST_KEYS
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
@@ -117,8 +119,14 @@ class LineageRecorder:
         try:
             with stopping_nobody():
                 self.record([self.commit_of(identifier, snapshot)])
+                self._tell_beginning(identifier)
         except StorageError as error:
             _log.warning("The lineage of snapshot %s of %s cannot be kept: %s", snapshot.id, identifier, error)
+
+    def _tell_beginning(self, identifier: Identifier) -> None:
+        """A branch that is written says where it was forked off: nobody can tell once it is deleted."""
+        if self._snapshots and identifier.branch != MAIN_BRANCH and self._catalog_of is not None:
+            record_beginning(self._catalog_of(self._catalog).table(str(identifier)), self.store)
 
     def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
         """What was recorded about a table is about the same table under its new name."""
@@ -195,10 +203,21 @@ class LineageRecorder:
     ) -> SnapshotRef:
         """A source by its own name. Lineage may not know yet that its number is given again: then what it knows is set apart."""
         named = _told_apart(source, made, times)
-        if named == source or _number(source) in made or not self._is_there(source):
+        if source.time_ms is None or _number(source) in made:
             return named
-        assert source.time_ms is not None
+        if named == source:
+            return source if _number(source) in times else self._named_by_table(source)
+        if not self._is_there(source):
+            return named
         self._stores[source.catalog].set_apart(_row_about(source, moment_of_ms(source.time_ms)))
+        return source
+
+    def _named_by_table(self, source: SnapshotRef) -> SnapshotRef:
+        """A source that lineage does not know, by its own name."""
+        with suppress(StorageError):
+            if self._catalog_of is not None and is_of_former(source, self._catalog_of(source.catalog)):
+                assert source.time_ms is not None
+                return replace(source, branch=replaced_branch(source.branch, moment_of_ms(source.time_ms)))
         return source
 
     def _is_there(self, ref: SnapshotRef) -> bool:
@@ -384,6 +403,11 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
         _record_startups(commits, recorder)
     noted.raise_failure()
     for branch_table, snapshots in read:
+        if snapshots:
+            set_former_apart(branch_table, snapshots[-1], recorder.store)
+        # Where a damaged one begins is not known; `snapline check` names it.
+        with suppress(CorruptData, NotFound):
+            record_beginning(branch_table, recorder.store)
         remember(branch_table, snapshots, recorder)
     return sum(len(snapshots) for _, snapshots in read)
 

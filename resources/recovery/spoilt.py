@@ -2,14 +2,15 @@
 
 Everything from the bad snapshot of a table on is bad, until main is rolled back behind it, or a recovery that corrected it is
 published: such a commit says so itself (`REPAIRS_PROPERTY`), so that it is known when the recovery is long dropped. A table
-made from others is spoilt if a snapshot that some of its rows come from read one that was.
+made from others is spoilt if a snapshot that some of its rows come from read one that was. What is in no table any more, with a
+branch that was dropped or a main that was replaced, is taken to hold what came before it.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from lineage import LineageStore, direct_sources, was_replaced
+from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, was_replaced
 from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
@@ -57,6 +58,7 @@ class Spoilt:
     ) -> None:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
+        self._lineage = KnownSnapshots(self._stores)
         self._known: dict[tuple[str, str, int], bool] = {}
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
@@ -161,12 +163,41 @@ class Spoilt:
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
                 makers = [each for each in table.contributors({}, ref.snapshot_id) if not self._is_repair(each)]
-            except (NotFound, InvalidRequest):
-                # It was dropped, or has expired: what lineage knows is all there is.
+            except NotFound:
+                # It was dropped, or another one has its number: what lineage knows is all there is.
+                return self._is_gone_with_bad_rows(ref)
+            except InvalidRequest:
+                # It has expired: here too.
                 return self._was_made_from_bad(ref)
             # Lineage knows the sources by the names that they have now; what a snapshot says of them itself is as old as it is.
             return any(map(self._brought_bad_rows, makers))
         return self._was_made_from_bad(ref)
+
+    def _is_gone_with_bad_rows(self, ref: SnapshotRef) -> bool:
+        """Whether one that is in no table any more, or one that it came after, was bad or was made from what was."""
+        seen: set[SnapshotRef] = set()
+        to_ask = [replace(ref, time_ms=None)]
+        while to_ask:
+            one = to_ask.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one != ref and (self._is_of_bad(one) or self._is_there(one)):
+                if self.is_spoilt(one):
+                    return True
+            elif self._was_made_from_bad(one):
+                return True
+            else:
+                to_ask += carried_from(self._lineage, one)
+        return False
+
+    def _is_there(self, ref: SnapshotRef) -> bool:
+        try:
+            return (
+                self._session.catalog_of(ref.catalog).table(ref.table_name).snapshots.find(ref.snapshot_id) is not None
+            )
+        except NotFound:
+            return False
 
     def _is_repair(self, ref: SnapshotRef) -> bool:
         made = self._where_it_was_made(ref)

@@ -61,7 +61,8 @@ FLOORS: dict[str, list[set[str]]] = {
     "lineage": [
         {"entities", "jdbc_url"},
         {"store", "schema"},
-        {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "testing"},
+        {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
+        {"carried_on"},
         {"questions", "recorder", "drawing", "window", "sql_store"},
         {"comparison", "reconcile"},
     ],

@@ -87,7 +87,7 @@ def test_an_earlier_table_of_the_name_was_never_what_main_was(session: Session) 
     table.branches.replace_main("fix")
     history = history_of(session)
     assert not [one for one in history.lanes if one.former]
-    assert sorted(lane(history, "raw.a")) == ["1", "1 replaced", "2", "2 replaced", "3 taken back"]
+    assert sorted(lane(history, "raw.a")) == ["1", "1 replaced", "2", "2 replaced", "3 replaced"]
 
 
 def test_what_was_made_from_a_main_that_was_replaced_is_good_again_once_it_is_made_anew(

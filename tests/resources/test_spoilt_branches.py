@@ -56,3 +56,63 @@ def test_a_branch_that_was_overwritten_is_spoilt_no_more(bad: Session) -> None:
         "imp.t$branch_later",
         "imp.bad$branch_of_bad",
     }
+
+
+MADE = (
+    "CREATE DATABASE d; CREATE TABLE d.m AS SELECT 1 AS a; INSERT INTO d.m VALUES (2); "
+    "CALL sys.create_branch(`table` => 'd.m', branch => 'dev'); INSERT INTO d.`m$branch_dev` VALUES (3); "
+    "INSERT INTO d.m VALUES (4); CREATE TABLE d.from_m AS SELECT a FROM d.m; "
+    "CREATE TABLE d.from_dev AS SELECT a FROM d.`m$branch_dev`"
+)
+
+
+@pytest.mark.parametrize(
+    "then",
+    ["CALL sys.replace_main_branch('d.m','dev')", "CALL sys.delete_branch('d.m','dev')"],
+    ids=["main", "dropped"],
+)
+def test_what_was_made_from_a_branch_or_a_main_that_is_gone_is_spoilt(session: Session, then: str) -> None:
+    session.sql(MADE, "duckdb")
+    session.sql(then, "duckdb")
+    ref = session.ref("d.m@2")
+    assert {str(one) for one in session.impact(ref)} >= {"d.m@2", "d.from_m@1", "d.from_dev@1"}
+    assert {one.name for one in plan_recovery(session, ref).tables} == {"d.m", "d.from_m", "d.from_dev"}
+    damage = damage_of(session, ref)
+    assert {one.first.table_name for one in damage.spoilt} >= {"d.m", "d.from_m", "d.from_dev"}
+    assert not any(name.startswith("snapline.d.") for name in damage.sound)
+
+
+def test_a_table_made_anew_is_not_blamed_for_what_the_old_one_fed(session: Session) -> None:
+    session.sql("CREATE DATABASE d; CREATE TABLE d.m AS SELECT 1 AS a", "duckdb")
+    session.sql("INSERT INTO d.m VALUES (2); INSERT INTO d.m VALUES (3)", "duckdb")
+    session.sql("CREATE TABLE d.from_m AS SELECT a FROM d.m", "duckdb")
+    session.sql("DROP TABLE d.m; CREATE TABLE d.m AS SELECT 1 AS a; INSERT INTO d.m VALUES (7)", "duckdb")
+    session.rebuild_lineage()
+    assert [str(one) for one in session.impact(session.ref("d.m@2"))] == ["d.m@2"]
+    assert [one.name for one in plan_recovery(session, session.ref("d.m@2")).tables] == ["d.m"]
+    (source,) = session.lineage(session.ref("d.from_m@1"), "up").snapshots
+    assert session.fate(source) == "replaced"
+    (old,) = [
+        row.ref("snapline") for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
+        if row.branch != "main"
+    ]  # fmt: skip
+    assert "d.from_m@1" in {str(one) for one in session.impact(old)}
+
+
+def test_a_branch_that_has_the_name_of_one_that_was_dropped_is_not_blamed_for_what_that_one_fed(
+    session: Session,
+) -> None:
+    session.sql(MADE, "duckdb")
+    session.sql(
+        "CREATE TABLE d.sound AS SELECT 1 AS a; CALL sys.delete_branch('d.m','dev'); "
+        "CALL sys.create_branch(`table` => 'd.m', branch => 'dev'); INSERT INTO d.`m$branch_dev` VALUES (5); "
+        "CREATE TABLE d.from_new AS SELECT a FROM d.`m$branch_dev`",
+        "duckdb",
+    )
+    names = {str(each) for each in session.impact(session.ref("d.m@3"))}
+    assert "d.from_new@1" in names and not names & {"d.from_dev@1", "d.sound@1"}
+    session.sql("ALTER TABLE d.m RENAME TO d.n; CALL sys.delete_branch('d.n','dev')", "duckdb")
+    names = {str(each) for each in session.impact(session.ref("d.n@2"))}
+    assert names >= {"d.n@2", "d.from_m@1", "d.from_dev@1", "d.from_new@1"} and "d.sound@1" not in names
+    session.rebuild_lineage()
+    assert {str(each) for each in session.impact(session.ref("d.n@2"))} == names

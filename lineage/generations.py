@@ -1,0 +1,55 @@
+"""What lineage keeps of a branch for the time when it is gone, or another one has its name: where it was forked off, and which
+of the snapshots that it knows are not of the branch that there is now.
+"""
+
+from dataclasses import replace
+
+from storage import MAIN_BRANCH, Snapshot, Table
+
+from .entities import NAME_LENGTH, SnapshotLineage, commit_time
+from .store import LineageStore
+
+
+def record_beginning(table: Table, store: LineageStore) -> None:
+    """Store that a branch begins with a snapshot of the one that it was forked off: its last change, where that is a compaction.
+    What another branch of that name had under the number, which was dropped, is set apart. Raises CorruptData if it cannot be
+    read where it was forked off.
+    """
+    one = table.identifier
+    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH:
+        return
+    begun_at = table.branches.begun_at(one.branch)
+    if begun_at is None:
+        return
+    of, number = begun_at
+    if of != MAIN_BRANCH and of in table.branches.names():
+        record_beginning(table.on_branch(of), store)
+    begun = table.snapshots.find(number)
+    rows = store.snapshots("sink", database=one.database, table=one.table, branch=of)
+    earlier = [row for row in rows if row.snapshot_id <= number and _is_before(row, begun)]
+    last = max(earlier, key=lambda row: row.snapshot_id, default=None)
+    if last is not None:
+        beginning = replace(last, branch=one.branch)
+        store.set_apart(beginning)
+        store.store_snapshots("sink", [beginning])
+
+
+def _is_before(row: SnapshotLineage, begun: Snapshot | None) -> bool:
+    """Whether a snapshot is not one that got its number when a branch had begun with another one of it."""
+    return begun is None or row.snapshot_time is None or row.snapshot_time <= commit_time(begun)
+
+
+def set_former_apart(table: Table, newest: Snapshot, store: LineageStore) -> None:
+    """Set those apart whose numbers a branch has not come to, though it has been written since they were committed: they are
+    of another one of that name, which was dropped, or were taken back by deleting them.
+    """
+    one, moment = table.identifier, commit_time(newest)
+    place = {"database": one.database, "table": one.table, "branch": one.branch}
+    former = {
+        row.snapshot_id
+        for rows in (store.snapshots("sink", **place), store.snapshots("source", **place))
+        for row in rows
+        if row.snapshot_id > newest.id and row.snapshot_time is not None and row.snapshot_time < moment
+    }
+    for number in sorted(former):
+        store.set_apart(SnapshotLineage("", 0, one.database, one.table, one.branch, number, moment, moment))
