@@ -10,6 +10,7 @@ from dataclasses import replace
 from .derived import check_given
 from .errors import CommitConflict, CorruptData, StorageError
 from .iceberg.publish import follow_options, refuse_unpublishable
+from .log.definition import alter_topic, check_log, refuse_changed_log, refuse_renamed_columns
 from .lsm.merge_engines import check_merge_engine
 from .metadata.history import at_latest
 from .metadata.pointed_schema import point_at_main
@@ -42,9 +43,13 @@ def _altered(opened: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
         changed = replace(changed, uuid=store.clock.unique_name())
         check_merge_engine(changed)
         check_given(changed, store.schema)
+        refuse_changed_log(store.schema, changed)
+        refuse_renamed_columns(store.schema, changes)
+        check_log(changed)
         refuse_unpublishable(store, changed)
         required = became_required(store.schema, changed)
         _refuse_nulls_held(store, required)
+        alter_topic(store, changed)
         # Another change may take the same number first: then this one is made on top of it.
         if store.schemas.create(changed):
             with outcome(

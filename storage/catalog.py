@@ -37,6 +37,9 @@ from .iceberg.publish import publish_after
 from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .lock import CatalogLock
+from .log.definition import check_log, drop_topic, with_topic, without_topic
+from .log.publish import hold
+from .log_options import has_log
 from .lsm.merge_engines import check_merge_engine
 from .maintain.beside_publication import is_tagged, refuse_open
 from .maintain.drop_damaged import drop_damaged, refuse_damaged
@@ -307,18 +310,31 @@ class Catalog:
         self.views.refuse_taken(identifier)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
-        if self.exists(name) or not self._create(self._path(identifier), first):
-            if if_not_exists:
-                return self.table(name)
-            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
+        taken = AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
         try:
-            # Somebody may have created a view meanwhile.
+            if self.exists(name):
+                raise taken
+            with with_topic(identifier, first) as first:
+                if not self._create(self._path(identifier), first):
+                    raise taken
+                self._refuse_view_beside(identifier, first)
+        except AlreadyExists as error:
+            if if_not_exists and error is taken:
+                return self.table(name)
+            raise
+        store = TableStore(self._file_io, self._path(identifier), identifier, first, self._clock)
+        if has_log(first.options):
+            hold(store)
+        return self._table(store)
+
+    def _refuse_view_beside(self, identifier: Identifier, first: TableSchema) -> None:
+        """Take a table away again, and raise AlreadyExists, if somebody has created a view of its name meanwhile."""
+        try:
             with outcome(f"Table {identifier} is there."):
                 self.views.refuse_taken(identifier)
         except AlreadyExists:
             self._withdraw(identifier, first)
             raise
-        return self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
 
     def _withdraw(self, identifier: Identifier, first: TableSchema) -> None:
         """Take a table away that has come second to a view of its name. Raises CommitConflict if somebody has written to it."""
@@ -386,6 +402,7 @@ class Catalog:
         check_merge_engine(first)
         check_given(first)
         check_defaults(first)
+        check_log(first)
         return first
 
     def _create(self, path: str, first: TableSchema) -> bool:
@@ -418,7 +435,7 @@ class Catalog:
             model.fields,
             primary_key=model.primary_keys,
             partition_by=model.partition_keys,
-            options={**model.options, **(options or {})},
+            options={**without_topic(model.options), **(options or {})},
             comment=model.comment,
             if_not_exists=if_not_exists,
         )
@@ -730,6 +747,7 @@ class Catalog:
             delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
             self._delete_discarded()
         withdraw(store)
+        drop_topic(store.schema.options, str(identifier))
 
     def drop_unwritten(self, table: Table) -> bool:
         """Drop a table that its creator could not fill, unless somebody has written to it since, or branched it, or it is
@@ -750,6 +768,7 @@ class Catalog:
         except (NotFound, AlreadyExists):
             return False
         delete_moved(self._file_io, discarded, f"{table.identifier} is dropped", "the next table that is dropped")
+        drop_topic(store.schema.options, str(table.identifier))
         return True
 
     def _refuse_undropped(self, identifier: Identifier, error: StoreUnavailable) -> None:

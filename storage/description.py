@@ -6,6 +6,8 @@ from typing import Any
 
 from .errors import NotFound
 from .identifier import MAIN_BRANCH
+from .log.definition import described
+from .log_options import log_system
 from .metadata.change_tracking import is_tracked
 from .metadata.derived_columns import computed_columns, watermark
 from .metadata.manifest import ManifestEntry
@@ -42,7 +44,8 @@ def describe_table(store: TableStore, *, counts: bool = False) -> dict[str, Any]
         "computed-columns": "; ".join(computed),
         "watermark-definition": f"{mark.column} AS {mark.expression}" if mark else "",
         "watermark": _moment(snapshot.watermark) if snapshot and snapshot.watermark is not None else None,
-        "log.system": schema.options.get("log.system", "none"),
+        "log.system": log_system(schema.options),
+        **described(schema),
         "schema-id": schema.id,
         "snapshots": store.snapshots.describe_existing(),
         "latest-snapshot": snapshot.id if snapshot else None,

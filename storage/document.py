@@ -113,6 +113,13 @@ def texts(value: Any, path: str, key: str) -> dict[str, str]:
     return value
 
 
+def numbers(value: Any, path: str, key: str) -> dict[str, int]:
+    """A value that must be an object of whole numbers. Raises CorruptData that names the file and the key."""
+    if not isinstance(value, dict):
+        raise CorruptData(f"File {path} is damaged: {key} is {_short(value)}, not an object of numbers.")
+    return {name: integer(each, path, f"{key} of {name}") for name, each in value.items()}
+
+
 def _checksum(value: Mapping[str, Any], name: str) -> str:
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return f"{zlib.crc32(canonical.encode(), zlib.crc32(name.encode(errors='surrogatepass'))):08x}"

@@ -11,6 +11,8 @@ from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
+from .log_options import AT_READ, CLIENT_OPTIONS, LogOptions, has_log
+from .option_declaration import Options
 from .option_spelling import in_one_spelling
 from .options import TableOptions
 from .redaction import holds_secret
@@ -143,6 +145,8 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     _refuse_secrets({key: options[key] for key in changed})
     _check_keys(changed, options)
     _check_values(TableOptions.read(options), options, changed)
+    _check_declared(LogOptions.read(options), options, changed)
+    _check_log(LogOptions.read(options), options, changed)
     refuse_unsupported(options, table, for_writing=True)
 
 
@@ -168,21 +172,7 @@ def _check_removals(options: Mapping[str, str], keys: AbstractSet[str]) -> None:
 
 def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
     """Raise InvalidRequest for values of some keys that make no sense: whoever follows them would fail after each commit."""
-    for declared in dataclasses.fields(read):
-        key, least, most, choices = (declared.metadata[name] for name in ("key", "least", "most", "choices"))
-        value = getattr(read, declared.name)
-        if key not in keys or value is None:
-            continue
-        if declared.metadata["kind"] != "text" and texts[key] != texts[key].strip():
-            raise InvalidRequest(
-                f"Option {key!r} = {texts[key]!r}: leave out the blanks around it, which Paimon does not read."
-            )
-        if least is not None and value < least:
-            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
-        if most is not None and value > most:
-            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
-        if choices and value not in choices.split():
-            raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+    _check_declared(read, texts, keys)
     if "bucket" in keys and (read.bucket == 0 or read.bucket < -2):
         raise InvalidRequest(f"Option 'bucket' = {read.bucket}: use a positive number, -1 or -2.")
     if "bucket-key" in keys and len(set(read.bucket_key)) < len(read.bucket_key):
@@ -228,6 +218,53 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             ) from None
 
 
+def _check_declared(read: Options, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for values of some keys that are not among those that were declared for them."""
+    for declared in dataclasses.fields(read):
+        key, least, most, choices = (declared.metadata[name] for name in ("key", "least", "most", "choices"))
+        value = getattr(read, declared.name)
+        if key not in keys or value is None:
+            continue
+        if declared.metadata["kind"] != "text" and texts[key] != texts[key].strip():
+            raise InvalidRequest(
+                f"Option {key!r} = {texts[key]!r}: leave out the blanks around it, which Paimon does not read."
+            )
+        if least is not None and value < least:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
+        if most is not None and value > most:
+            raise InvalidRequest(f"Option {key!r} = {value!r}: it is {most} at the most.")
+        if choices and value not in choices.split():
+            raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {choices.replace(' ', ', ')}.")
+
+
+def _check_log(read: LogOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest or Unsupported for options of a log that do not go together, or without a log."""
+    own = sorted(key for key in keys if key in CLIENT_OPTIONS or key.startswith("log.") or key == "kafka.topic")
+    if not own:
+        return
+    if not has_log(texts):
+        for key, value in (("log.changelog-mode", "upsert"), ("log.consistency", "eventual")):
+            if key in own and texts[key] == value:
+                raise InvalidRequest(
+                    f"Option {key!r} = {value!r} is for tables with a log: set 'log.system' = 'kafka' too."
+                )
+        return
+    if read.consistency == "eventual":
+        if read.changelog_mode == "all":
+            raise InvalidRequest(
+                "Options 'log.changelog-mode' = 'all' and 'log.consistency' = 'eventual' exclude each other: leave one out."
+            )
+        raise Unsupported(
+            "Option 'log.consistency' = 'eventual': rows are sent to a log once they are committed. Leave the option out."
+        )
+    if read.system == "kafka" and not read.servers:
+        raise InvalidRequest("Option 'log.system' = 'kafka' needs 'kafka.bootstrap.servers' = 'host:port'.")
+    if read.topic is not None and not re.fullmatch(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", read.topic):
+        raise InvalidRequest(
+            f"Option 'kafka.topic' = {read.topic!r} names no topic: letters, digits, '.', '_' and '-' can, 249 at the most."
+        )
+
+
 def _check_deletion_vectors(read: TableOptions) -> None:
     """Raise InvalidRequest for options that Paimon does not take together with deletion vectors."""
     if not read.deletion_vectors_enabled:
@@ -267,8 +304,9 @@ def _check_files(read: TableOptions) -> None:
 
 
 def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
-    declared = [str(declared["key"]) for declared in TableOptions.declared()]
+    declared = [str(each["key"]) for each in (*TableOptions.declared(), *LogOptions.declared())]
     known = {*declared, *_UNDERSTOOD_FOR_READING, *_UNDERSTOOD_FOR_WRITING, *_REFUSED_FOR_WRITING, *_OF_ENGINES}
+    known |= CLIENT_OPTIONS
     for key in sorted(keys):
         if accepted_for(key) is not None:
             check_accepted_value(key, options[key])
@@ -280,12 +318,16 @@ def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
             if options[key].strip().lower() in refused.harmless:
                 continue
             raise Unsupported(f"Option {key!r} = {options[key]!r}: {refused.reason}")
-        if key.startswith("log.scan"):
+        if AT_READ.fullmatch(key):
             raise Unsupported(
-                f"Option {key!r}: where a stream begins is said where it reads, OPTIONS('log.scan' = 'latest') behind the table."
+                f"Option {key!r}: where a reading begins is said where it reads: OPTIONS('log.scan' = 'latest') behind the "
+                "table, or follow(scan='latest')."
             )
-        if key.startswith("log."):
-            raise Unsupported(f"Option {key!r}: tables have no log store, only files. Leave the option out.")
+        if key.startswith("kafka."):
+            raise Unsupported(
+                f"Option {key!r}: a table says of clients of Kafka how they find the brokers and how much they send at once: "
+                f"{', '.join(sorted(CLIENT_OPTIONS))}."
+            )
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
         hint = (
             f" Did you mean {close[0]!r}?" if close else " Leave it out; docs/options.md lists the options there are."

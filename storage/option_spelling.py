@@ -19,8 +19,13 @@ OLDER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "snapshot.clean-empty-directories": ("snapshot.expire.clean-empty-directories",),
     "variant.shreddingSchema": ("parquet.variant.shreddingSchema",),
     "blob-descriptor-field": ("blob.stored-descriptor-fields",),
+    "kafka.bootstrap.servers": ("log.kafka.bootstrap.servers",),
+    "kafka.topic": ("log.kafka.topic",),
+    "log.scan.timestamp-millis": ("log.scan.timestamp-mills",),
 }
 
+# How the source document begins the keys of clients of a log, and how they begin here.
+_CLIENTS_OLDER, _CLIENTS = "log.kafka.", "kafka."
 _KEY_OF_OLDER = {older: key for key, olders in OLDER_KEYS.items() for older in olders}
 
 # Options whose values are words that mean the same in any case.
@@ -41,6 +46,11 @@ IN_ANY_CASE: Final = frozenset(
         "metadata.stats-mode",
         "metadata.iceberg.storage",
         "metadata.iceberg.storage-location",
+        "log.system",
+        "log.consistency",
+        "log.changelog-mode",
+        "log.key.format",
+        "log.format",
         # Truth values.
         "aggregation.remove-record-on-delete",
         "partial-update.remove-record-on-delete",
@@ -56,6 +66,7 @@ IN_ANY_CASE: Final = frozenset(
         "force-lookup",
         "ignore-delete",
         "ignore-update-before",
+        "log.ignore-delete",
         "index-file-in-data-file-dir",
         "chain-table.enabled",
         "metadata.iceberg.delete-after-commit.enabled",
@@ -75,6 +86,8 @@ _OF_COLUMNS_IN_ANY_CASE = re.compile(r"fields\..+\.(ignore-retract|distinct|stat
 
 def own_key(key: str) -> str:
     """The key that an option has by now."""
+    if key.startswith(_CLIENTS_OLDER):
+        return _CLIENTS + key.removeprefix(_CLIENTS_OLDER)
     return _KEY_OF_OLDER.get(key, key)
 
 
@@ -90,4 +103,5 @@ def in_one_spelling(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_given(own: str, options: Mapping[str, str]) -> str | None:
-    return next((key for key in (own, *OLDER_KEYS[own]) if key in options), None)
+    olders = OLDER_KEYS.get(own, (f"log.{own}",))
+    return next((key for key in (own, *olders) if key in options), None)

@@ -24,6 +24,7 @@ from .errors import (
     InvalidRequest,
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
+from .log.definition import refuse_redefined, refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
 from .maintain.compaction import Progress, Run, compact
@@ -466,6 +467,7 @@ class Table:
         it. Raises InvalidRequest for a definition by which the history could not be read.
         """
         self._commits.check_writable()
+        definition = refuse_redefined(self.schema, definition)
         changed = redefined(self.schema, definition, time_ms=self._store.clock.now_ms())
         return self.under_definition(replace(changed, uuid=self._store.clock.unique_name()))
 
@@ -523,6 +525,7 @@ class Table:
         Raises CommitConflict if somebody writes meanwhile; nothing is lost then, and it can be called again.
         """
         self._commits.check_writable()
+        refuse_rescale(self.schema, str(self.identifier))
         if self._store.options.bucket < 1 or bucket_count < 1:
             raise InvalidRequest(
                 f"{self.identifier} has {self._store.options.bucket} buckets and should get {bucket_count}: a positive "

@@ -12,6 +12,8 @@ from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
 from ..iceberg.publish import publish_after
 from ..identifier import MAIN_BRANCH
 from ..journal import Journal
+from ..log.publish import LOG_CONSUMER
+from ..log_options import has_log
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..options import TableOptions
@@ -270,4 +272,6 @@ def _unread_from(store: TableStore) -> int | None:
         file.modified_ms for file in store.file_io.list_files(store.paths.snapshot_directory) if file.modified_ms
     ]
     now_ms = store.clock.now_ms()
-    return store.consumers.kept_from(min(now_ms, max(written, default=now_ms)) - lifetime_ms)
+    # That of a log moves with commits alone, however long nobody commits.
+    always = {LOG_CONSUMER} if has_log(store.schema.options) else set()
+    return store.consumers.kept_from(min(now_ms, max(written, default=now_ms)) - lifetime_ms, always)

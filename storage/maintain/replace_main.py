@@ -16,6 +16,7 @@ from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced,
 from ..file_io import Witness
 from ..iceberg.publish import publish_after
 from ..identifier import MAIN_BRANCH, Identifier
+from ..log.publish import send_after
 from ..metadata.consumer import Consumer
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
@@ -333,6 +334,7 @@ def _end(
         for store, tag in tags_of_branch(main):
             delete_hold(store, tag)
         publish_after(main, None)
+        send_after(main, None)
         tell_after(main, put, listeners)
         afterwards(main, RESCALING, lambda: rescale_behind(main, left_out, listeners), None)
     except (NotFound, CorruptData):

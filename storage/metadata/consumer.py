@@ -6,7 +6,7 @@ Follows `docs/format.md`, "Consumers".
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -128,18 +128,21 @@ class ConsumerFiles:
                 if consumer is not None:
                     target.put(going_on(consumer), None, writer)
 
-    def kept_from(self, not_before_ms: int | None = None) -> int | None:
+    def kept_from(self, not_before_ms: int | None = None, always: Collection[str] = ()) -> int | None:
         """The first snapshot that a consumer keeps, those among them that are not sure yet; None if there are none. Those that
-        have not moved since a time are left out.
+        have not moved since a time are left out, but for some that `always` count.
         """
-        return min((each.next_snapshot_id for each, _ in self._all(not_before_ms, held=True)), default=None)
+        kept = self._all(not_before_ms, held=True, always=always)
+        return min((each.next_snapshot_id for each, _ in kept), default=None)
 
-    def _all(self, not_before_ms: int | None, *, held: bool) -> list[tuple[Consumer, bool]]:
+    def _all(
+        self, not_before_ms: int | None, *, held: bool, always: Collection[str] = ()
+    ) -> list[tuple[Consumer, bool]]:
         while True:
             files = self._files()
             consumers = []
             for name, modified_ms in sorted(files.items()):
-                recent = not_before_ms is None or modified_ms is None or modified_ms >= not_before_ms
+                recent = name in always or not_before_ms is None or modified_ms is None or modified_ms >= not_before_ms
                 consumer, is_sure = self._read(name, self.content(name), held=held) if recent else (None, True)
                 if consumer is not None:
                     consumers.append((consumer, is_sure))

@@ -45,7 +45,7 @@ def new_schema(
     check_schema(schema)
     _refuse_unsure_directories(schema)
     refuse_new_twins(schema.to_arrow())
-    check_column_options(schema, texts)
+    check_column_options(schema, schema.options)
     check_file_indexes(schema.options, {field.name: field.type for field in schema.fields})
     check_avro(schema)
     check_iceberg(schema)

@@ -49,6 +49,8 @@ class Snapshot:
     commit_identifier: int = _json_key("commitIdentifier", required=True)
     commit_kind: str = _json_key("commitKind", required=True, kind=document.text)
     time_ms: int = _json_key("timeMillis", required=True, kind=document.moment)
+    # Of a table with a log: for each of its partitions, an offset below which nothing of later snapshots is.
+    log_offsets: Mapping[str, int] | None = _json_key("logOffsets", kind=document.numbers)
     total_record_count: int = _json_key("totalRecordCount", required=True)
     delta_record_count: int = _json_key("deltaRecordCount", required=True)
     changelog_record_count: int | None = _json_key("changelogRecordCount")

@@ -30,6 +30,7 @@ COMPACTION, EXPIRY, FILE_DELETION = "compaction", "expiry", "deletion of files t
 TAG_CREATION, TAG_DELETION, LISTENERS = "creation of due tags", "deletion of old tags", "telling the listeners"
 RESCALING = "rescaling of what came back"
 ICEBERG = "metadata for readers of Iceberg"
+LOG = "sending to the log"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError, TakenBack
+from ..log.publish import end_of_log
 from ..metadata.index_manifest import refuse_index, write_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry, ManifestFile
@@ -107,6 +108,8 @@ class Attempt:
             check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
         if change.adds_again:
             self._kept = keep_brought_back(store, latest, change.added, change.back_to)
+        # Asked of each try: nobody can have sent anything of this snapshot yet.
+        log_offsets = end_of_log(store)
         base: list[ManifestFile] = []
         if latest is not None:
             manifests = store.manifests_of(latest)
@@ -145,6 +148,7 @@ class Attempt:
             if is_empty and change.statistics is None
             else change.kind or (OVERWRITE if change.overwrite is not None or deletes or marks else APPEND),
             time_ms=moment.time_ms,
+            log_offsets=log_offsets,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(entry.file.row_count for entry in change.changelog)

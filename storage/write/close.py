@@ -12,6 +12,7 @@ from typing import Literal
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, CorruptData, MainReplaced, NotFound
 from ..iceberg.publish import publish_after
+from ..log.publish import send_after
 from ..metadata.history import ROLLED_BACK_PROPERTY, rolled_back_properties
 from ..metadata.manifest import ManifestFile
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, FOLLOWS_PROPERTY, TAKE_BACK, Snapshot
@@ -247,6 +248,7 @@ def _put_on_top(
         return None
     if not is_late(store.clock, begun_ms) or first_lost(store, paths, snapshot) is None:
         publish_after(store, snapshot.id)
+        send_after(store, snapshot.id)
         return snapshot
     if closed_for(snapshot) is not None and not decide(store, snapshot, "opened"):
         # Somebody else has decided that what it closes goes.

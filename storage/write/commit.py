@@ -20,6 +20,7 @@ from ..errors import (
     TakenBack,
 )
 from ..iceberg.publish import publish_after
+from ..log.publish import send_after
 from ..metadata.change_tracking import untracked_property
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ManifestEntry
@@ -139,6 +140,7 @@ class TableCommit:
             raise
         if snapshot is not None and is_own:
             publish_after(self._store, snapshot.id)
+            send_after(self._store, snapshot.id)
             self.notify(snapshot)
         elif snapshot is not None:
             paths = [path for message in messages for path in message.paths]

@@ -34,7 +34,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "storage_options",
         },
         {"option_declaration", "accepted_values"},
-        {"secret", "options", "identifier", "lock", "store_errors", "document", "arguments"},
+        {"secret", "options", "log_options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
         {"values"},
         {"paths", "file_io"},
@@ -43,7 +43,9 @@ FLOORS: dict[str, list[set[str]]] = {
         {"messages"},
         {"metadata"},
         {"lsm", "iceberg"},
-        {"read", "write"},
+        {"read"},
+        {"log"},
+        {"write"},
         {"maintain"},
         {"sql"},
         {"basis", "derived", "same_table", "partitions"},
@@ -94,6 +96,7 @@ ONLY_IN = {
     "sqlalchemy": {"lineage/schema.py", "lineage/migrations.py", "lineage/database_url.py", "lineage/sql_store.py"},
     "dagster": {"resources", "platform_assets"},
     "fastavro": {"storage/format/avro.py"},
+    "confluent_kafka": {"storage/log/kafka_log.py"},
     "openlineage": {"resources/openlineage_export.py"},
     "sqlglot": {"storage/sql", "resources/sql"},
 }
@@ -201,9 +204,26 @@ def test_duckdb_is_opened_in_one_place() -> None:
 
 
 def test_importing_the_store_loads_no_engine() -> None:
-    engines = ("dagster", "pyspark", "duckdb", "sqlalchemy", "sqlglot", "pandas")
+    engines = ("dagster", "pyspark", "duckdb", "sqlalchemy", "sqlglot", "pandas", "confluent_kafka")
     script = f"import sys, storage; print([one for one in {engines} if one in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_a_table_without_a_log_loads_no_client_of_one(tmp_path: Path) -> None:
+    """Neither the client nor the room's own doors to it, whatever is done to the table."""
+    script = """
+import sys
+import pyarrow as pa
+from storage import Catalog
+table = Catalog(sys.argv[1]).create_table("a.t", pa.schema([("k", pa.int64())]), primary_key=["k"])
+table.write(pa.table({"k": [1]}))
+table.rollback_to(1), table.compact(), table.expire(retain_last=1), table.describe(), table.check()
+print([name for name in sys.modules if "kafka" in name])
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "w")], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert shown.stdout.strip() == "[]"
 
 

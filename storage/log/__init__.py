@@ -1,0 +1,1 @@
+"""A copy of a table's changes in a system such as Kafka: the snapshot comes first, the log follows it."""

@@ -1,0 +1,502 @@
+"""Logs in Kafka: one transaction for each snapshot, by which its records and the position become visible together.
+
+The position lies with the offsets of the consumer group `snapline.<topic>`: for each partition the number of the snapshot, and as
+metadata its identity, the offset behind the partition's records, and the id of the topic. `transactional.id` is the same name, so
+that Kafka itself lets one publisher at a time through.
+
+Loaded when a table with `log.system` = `kafka` is opened for its log, and needs the extra `kafka`.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from ..errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, StoreUnavailable
+from ..log_options import CLIENT_OPTIONS
+from .log_store import READ, Fenced, Position, Publisher, Topic, TopicDefinition
+
+SNAPSHOT_HEADER, KIND_HEADER, RESET_HEADER = "snapline.snapshot", "snapline.kind", "snapline.reset"
+# How long an answer is waited for: whoever commits waits no longer for a broker that is down.
+PATIENCE_SECONDS = 5.0
+_TRANSACTION_TIMEOUT_MS = 60_000
+_AT_ONCE = 10_000
+_log = logging.getLogger(__name__)
+# What librdkafka says by itself while it tries again; what fails in the end is an error.
+_clients_log = logging.getLogger(f"{__name__}.clients")
+_clients_log.setLevel(logging.CRITICAL + 1)
+_Headers = list[tuple[str, str | bytes | None]]
+_opened: dict[tuple[int, tuple[tuple[str, str], ...]], "KafkaLog"] = {}
+_FENCING = {
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_TXN_STATE,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+}
+
+
+def open_kafka_log(options: Mapping[str, str]) -> "KafkaLog":
+    """The log of a table with these options."""
+    clients = {key.removeprefix("kafka."): value for key, value in options.items() if key in CLIENT_OPTIONS}
+    # Of a process of its own: what a forked one has of its parent's clients is dead.
+    own = os.getpid(), tuple(sorted(clients.items()))
+    if own not in _opened:
+        _opened[own] = KafkaLog(clients)
+    return _opened[own]
+
+
+class KafkaLog:
+    """The topics of a Kafka cluster. `clients`: options of its clients. `new_producer`: another one than Kafka's, for tests."""
+
+    def __init__(
+        self, clients: Mapping[str, str], *, new_producer: Callable[[dict[str, Any]], Producer] = Producer
+    ) -> None:
+        if not clients.get("bootstrap.servers"):
+            raise InvalidRequest(
+                "Option 'kafka.bootstrap.servers' is missing: name the brokers, 'host:port,host:port'."
+            )
+        self._servers = clients["bootstrap.servers"]
+        self._clients = dict(clients)
+        self._new_producer = new_producer
+        self._patience = PATIENCE_SECONDS
+        self._made: AdminClient | None = None
+
+    # --- topics
+
+    def create_topic(self, topic: TopicDefinition) -> Topic:
+        config = {} if topic.retention_ms is None else {"retention.ms": str(topic.retention_ms)}
+        new = NewTopic(topic.name, topic.partitions, topic.replication, config=config)
+        with self._told(f"make topic {topic.name!r}"):
+            self._done(self._admin.create_topics([new], request_timeout=self._patience)[topic.name])
+        return self._await(topic)
+
+    def _await(self, topic: TopicDefinition) -> Topic:
+        """A topic that was made, once the broker shows it."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            found = self.find_topic(topic.name)
+            if found is not None and found.partitions == topic.partitions:
+                return found
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(f"Topic {topic.name!r} was made, and {self._servers} does not show it yet.")
+            time.sleep(0.02)
+
+    def find_topic(self, name: str) -> Topic | None:
+        with self._told(f"look for topic {name!r}"):
+            try:
+                asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._patience)
+                described = self._done(asked[name])
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return None
+                raise
+        return Topic(name, str(described.topic_id), len(described.partitions), self._retention(name))
+
+    def _retention(self, name: str) -> int | None:
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        with self._told(f"look at topic {name!r}"):
+            entries = self._done(self._admin.describe_configs([resource], request_timeout=self._patience)[resource])
+        entry = entries.get("retention.ms")
+        is_own = entry is not None and entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return int(entry.value) if is_own else None
+
+    def set_retention(self, name: str, retention_ms: int | None) -> None:
+        operation = AlterConfigOpType.DELETE if retention_ms is None else AlterConfigOpType.SET
+        value = "" if retention_ms is None else str(retention_ms)
+        entry = ConfigEntry("retention.ms", value, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        with self._told(f"alter topic {name!r}"):
+            asked = self._admin.incremental_alter_configs([resource], request_timeout=self._patience)
+            self._done(asked[resource])
+
+    def drop_topic(self, name: str) -> bool:
+        with self._told(f"delete topic {name!r}"):
+            try:
+                self._done(self._admin.delete_topics([name], request_timeout=self._patience)[name])
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return False
+                raise
+        return True
+
+    # --- where a topic stands
+
+    def position(self, topic: Topic) -> Position | None:
+        with self._told(f"read the position of topic {topic.name!r}"), self._consumer(topic) as consumer:
+            return _position(topic, consumer, self._patience)
+
+    def end_offsets(self, topic: Topic, *, committed: bool) -> tuple[int, ...]:
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._offsets(topic, OffsetSpec.latest(), level)
+
+    def first_offsets(self, topic: Topic) -> tuple[int, ...]:
+        return self._offsets(topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+    def _offsets(self, topic: Topic, where: OffsetSpec, level: IsolationLevel) -> tuple[int, ...]:
+        asked = {TopicPartition(topic.name, number): where for number in range(topic.partitions)}
+        with self._told(f"read offsets of topic {topic.name!r}"):
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._patience)
+            found = {partition.partition: self._done(answer).offset for partition, answer in answers.items()}
+        return tuple(found[number] for number in range(topic.partitions))
+
+    # --- reading
+
+    def read(self, topic: Topic, start: Sequence[int], end: Sequence[int]) -> Iterator[pa.Table]:
+        left = {number: end[number] for number in range(topic.partitions) if start[number] < end[number]}
+        if not left:
+            return
+        first = self.first_offsets(topic)
+        for number in left:
+            if start[number] < first[number]:
+                raise NotFound(
+                    f"Records of topic {topic.name!r}, partition {number}, from offset {start[number]} on are gone: retention "
+                    f"has left those from {first[number]} on."
+                )
+        with self._told(f"read topic {topic.name!r}"), self._consumer(topic) as consumer:
+            consumer.assign([TopicPartition(topic.name, number, start[number]) for number in left])
+            heard = time.monotonic()
+            while left:
+                messages = consumer.consume(_AT_ONCE, 0.1)
+                for message in messages:
+                    if (failure := message.error()) is not None:
+                        raise KafkaException(failure)
+                if messages:
+                    heard = time.monotonic()
+                    table = _read_form([each for each in messages if (each.offset() or 0) < end[each.partition() or 0]])
+                    if table.num_rows:
+                        yield table
+                for asked in consumer.position([TopicPartition(topic.name, number) for number in left]):
+                    if asked.offset >= left[asked.partition]:
+                        del left[asked.partition]
+                        consumer.incremental_unassign([TopicPartition(topic.name, asked.partition)])
+                if left and time.monotonic() > heard + 4 * self._patience:
+                    raise StoreUnavailable(
+                        f"Topic {topic.name!r} gives no records of partitions {sorted(left)} up to offset "
+                        f"{[left[number] for number in sorted(left)]}: look at the brokers {self._servers}."
+                    )
+
+    @contextmanager
+    def _consumer(self, topic: Topic) -> Iterator[Consumer]:
+        consumer = Consumer(
+            {
+                **self._clients_of(Consumer),
+                "group.id": _group(topic),
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+            },
+            logger=_clients_log,
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    # --- writing
+
+    @contextmanager
+    def publisher(self, topic: Topic) -> Iterator[Publisher]:
+        settings = {
+            "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+            **self._clients_of(Producer),
+            "transactional.id": _group(topic),
+            "enable.idempotence": True,
+            "logger": _clients_log,
+        }
+        told = partial(self._told, f"publish to topic {topic.name!r}")
+        with self._consumer(topic) as consumer:
+            producer = self._new_producer(settings)
+            with told():
+                producer.init_transactions(self._patience)
+            publisher = _KafkaPublisher(topic, producer, consumer, self._patience, told)
+            try:
+                yield publisher
+            finally:
+                publisher.close()
+
+    # --- clients
+
+    def _clients_of(self, kind: type[Producer] | type[Consumer]) -> dict[str, Any]:
+        """The options for one kind of client: what is another's would be told as an error of the configuration."""
+        others = _OF_CONSUMERS if kind is Producer else _OF_PRODUCERS
+        return {key: value for key, value in self._clients.items() if key not in others}
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._made is None:
+            admin: dict[str, Any] = {
+                key: value for key, value in self._clients.items() if key not in _OF_CONSUMERS | _OF_PRODUCERS
+            }
+            self._made = AdminClient(admin, logger=_clients_log)
+        return self._made
+
+    def _done(self, future: Any) -> Any:
+        return future.result(2 * self._patience)
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Errors of the client as those that callers act on."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self._as_own(error.args[0], what) from None
+        except TimeoutError:
+            raise StoreUnavailable(f"Kafka at {self._servers} does not answer: cannot {what}.") from None
+
+    def _as_own(self, error: KafkaError, what: str) -> StorageError:
+        said = f"Kafka at {self._servers} cannot {what}: {error.str()}."
+        if error.code() in _FENCING:
+            return Fenced(said)
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return AlreadyExists(said)
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return NotFound(said)
+        if error.code() in (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_CONFIG, KafkaError._INVALID_ARG):
+            return InvalidRequest(said)
+        return StoreUnavailable(said)
+
+
+_OF_PRODUCERS = frozenset(
+    [
+        "linger.ms",
+        "batch.size",
+        "batch.num.messages",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.kbytes",
+        "request.timeout.ms",
+        "transaction.timeout.ms",
+        "compression.type",
+        "compression.codec",
+        "compression.level",
+    ]
+)
+_OF_CONSUMERS = frozenset(
+    ["fetch.min.bytes", "fetch.max.bytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "fetch.wait.max.ms"]
+)
+
+
+class _KafkaPublisher:
+    """One publisher, from `init_transactions` on."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        producer: Producer,
+        consumer: Consumer,
+        patience: float,
+        told: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._topic = topic
+        self._producer = producer
+        self._consumer = consumer
+        self._patience = patience
+        self._told = told
+        self._is_open = False
+        self._ends: list[int] | None = None
+        self._failed: KafkaError | None = None
+
+    def position(self) -> Position | None:
+        # Only now: what an earlier publisher was committing is decided.
+        with self._told():
+            found = _position(self._topic, self._consumer, self._patience)
+        self._ends = list(found.ends) if found else [0] * self._topic.partitions
+        return found
+
+    def publish(self, snapshot_id: int, identity: str, records: Iterable[pa.Table]) -> Position:
+        number = str(snapshot_id).encode()
+
+        def produce(ends: list[int]) -> None:
+            for table in records:
+                last = {partition: place for place, partition in enumerate(table["partition"].to_pylist())}
+                places = set(last.values())
+                columns = (table[name].to_pylist() for name in ("partition", "key", "value", "kind"))
+                for place, (partition, key, value, kind) in enumerate(zip(*columns, strict=True)):
+                    headers: _Headers = [(SNAPSHOT_HEADER, number), (KIND_HEADER, kind.encode())]
+                    self._produce(partition, key, value, headers, self._watching(ends) if place in places else None)
+
+        return self._transaction(snapshot_id, identity, produce)
+
+    def reset(self, snapshot_id: int, identity: str) -> Position:
+        headers: _Headers = [(SNAPSHOT_HEADER, str(snapshot_id).encode()), (RESET_HEADER, identity.encode())]
+
+        def produce(ends: list[int]) -> None:
+            for partition in range(self._topic.partitions):
+                self._produce(partition, None, None, headers, self._watching(ends))
+
+        return self._transaction(snapshot_id, identity, produce)
+
+    def _transaction(self, snapshot_id: int, identity: str, produce: Callable[[list[int]], None]) -> Position:
+        try:
+            with self._told():
+                return self._committed(snapshot_id, identity, produce)
+        except BaseException:
+            # Whatever `produce` raised, nothing of it is ever read.
+            self.close()
+            raise
+
+    def _committed(self, snapshot_id: int, identity: str, produce: Callable[[list[int]], None]) -> Position:
+        if self._ends is None:
+            self.position()
+        ends = list(self._ends or ())
+        self._failed = None
+        self._producer.begin_transaction()
+        self._is_open = True
+        produce(ends)
+        deadline = time.monotonic() + 6 * self._patience
+        while self._producer.flush(0.5):
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(f"Kafka takes no records of topic {self._topic.name!r}.")
+        if self._failed is not None:
+            raise KafkaException(self._failed)
+        group = self._consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction(
+            _positions(self._topic, Position(snapshot_id, identity, tuple(ends))), group, self._patience
+        )
+        self._producer.commit_transaction(self._patience)
+        self._is_open, self._ends = False, ends
+        return Position(snapshot_id, identity, tuple(ends))
+
+    def _produce(
+        self,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: _Headers,
+        told: Callable[[KafkaError | None, Message], None] | None,
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic.name, value, key, partition, on_delivery=told or self._watch, headers=headers
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise InvalidRequest(
+                        f"A row of {len(value or b'')} bytes is too large for topic {self._topic.name!r}, key {key!r}: raise "
+                        "'kafka.message.max.bytes' of the table, and 'max.message.bytes' of the topic."
+                    ) from None
+                raise
+
+    def _watch(self, error: KafkaError | None, _: Message) -> None:
+        self._failed = self._failed or error
+
+    def _watching(self, ends: list[int]) -> Callable[[KafkaError | None, Message], None]:
+        """Notes the offset behind a record."""
+
+        def told(error: KafkaError | None, message: Message) -> None:
+            self._watch(error, message)
+            partition, offset = message.partition(), message.offset()
+            if error is None and partition is not None and offset is not None:
+                ends[partition] = max(ends[partition], offset + 1)
+
+        return told
+
+    def close(self) -> None:
+        """End what is under way. Whoever cannot leaves it to the next publisher."""
+        if self._is_open:
+            self._is_open = False
+            try:
+                self._producer.abort_transaction(self._patience)
+            except KafkaException as error:
+                _log.debug("the transaction of %s is left to others: %s", self._topic.name, error)
+
+
+def _group(topic: Topic) -> str:
+    return f"snapline.{topic.name}"
+
+
+def _positions(topic: Topic, position: Position) -> list[TopicPartition]:
+    """A position as offsets of a group."""
+    return [
+        TopicPartition(
+            topic.name,
+            number,
+            position.snapshot_id,
+            metadata=json.dumps({"uuid": position.identity, "end": position.ends[number], "topic": topic.id}),
+        )
+        for number in range(topic.partitions)
+    ]
+
+
+def _position(topic: Topic, consumer: Consumer, patience: float) -> Position | None:
+    asked = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    try:
+        found = consumer.committed(asked, timeout=patience)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return None
+        raise
+    if any(each.offset < 0 or not each.metadata for each in found):
+        return None
+    try:
+        said = [json.loads(each.metadata or "") for each in found]
+        if any(each["topic"] != topic.id for each in said):
+            # Of a topic of the same name, which was deleted.
+            return None
+        ends = tuple(int(each["end"]) for each in said)
+        identities = {(each.offset, value["uuid"]) for each, value in zip(found, said, strict=True)}
+        ((snapshot_id, identity),) = identities
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptData(
+            f"The offsets of group {_group(topic)!r} are no position of a log ({error}): delete the group, or let `log rebuild` "
+            "begin anew."
+        ) from None
+    return Position(snapshot_id, identity, ends)
+
+
+def _read_form(messages: Sequence[Message]) -> pa.Table:
+    """Messages as records (`READ`)."""
+    headers = [dict(message.headers() or ()) for message in messages]
+    return pa.table(
+        [
+            pa.array([message.partition() for message in messages], pa.int32()),
+            pa.array([message.offset() for message in messages], pa.int64()),
+            pa.array([message.key() for message in messages], pa.binary()),
+            pa.array([message.value() for message in messages], pa.binary()),
+            pa.array([_text(each.get(KIND_HEADER)) for each in headers], pa.string()),
+            pa.array([_number(each.get(SNAPSHOT_HEADER)) for each in headers], pa.int64()),
+            pa.array([_text(each.get(RESET_HEADER)) for each in headers], pa.string()),
+        ],
+        schema=READ,
+    )
+
+
+def _text(header: Any) -> str | None:
+    return header.decode(errors="replace") if isinstance(header, bytes) else None
+
+
+def _number(header: Any) -> int | None:
+    return int(header) if isinstance(header, bytes) and header.isdigit() and len(header) < 19 else None

@@ -1,0 +1,50 @@
+"""Which systems of logs there are: Kafka, and those that installed packages add by an entry point.
+
+A system is loaded when a table's log is opened, and not before: who has no log needs no client of one.
+"""
+
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+from ..errors import InvalidRequest
+from ..log_options import log_system
+from .log_store import LogStore, OpenLog
+
+ENTRY_POINT_GROUP = "snapline.log_systems"
+_OWN = {"kafka": ".kafka_log:open_kafka_log"}
+_registered: dict[str, OpenLog] = {}
+
+
+def register_log_system(name: str, open_log_store: OpenLog) -> None:
+    """Let tables of this process say `log.system` = name."""
+    _registered[name] = open_log_store
+
+
+def known_systems() -> list[str]:
+    """The names that `log.system` may have, but for `none`."""
+    return sorted({*_OWN, *_registered, *(each.name for each in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def open_log(options: Mapping[str, str]) -> LogStore:
+    """The system that a table's log is in, as its options say. Raises InvalidRequest that lists which there are, or says what is
+    to be installed.
+    """
+    name = log_system(options)
+    found: OpenLog | None = _registered.get(name)
+    if found is None and name in _OWN:
+        module, _, function = _OWN[name].partition(":")
+        try:
+            found = getattr(importlib.import_module(module, __package__), function)
+        except ModuleNotFoundError as error:
+            raise InvalidRequest(
+                f"Option 'log.system' = {name!r} needs the package {error.name!r}: install snapline[{name}]."
+            ) from None
+    for extension in entry_points(group=ENTRY_POINT_GROUP) if found is None else ():
+        if extension.name == name:
+            found = extension.load()
+    if found is None:
+        raise InvalidRequest(
+            f"Option 'log.system' = {name!r} is unknown. There are: none, {', '.join(known_systems())}."
+        )
+    return found(options)

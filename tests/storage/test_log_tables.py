@@ -1,0 +1,252 @@
+"""Tables with a log: their options, and the topic that is made, altered and dropped with them; on the log in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage import (
+    AddColumn,
+    AlreadyExists,
+    Catalog,
+    InvalidRequest,
+    RenameColumn,
+    SetOptions,
+    StorageError,
+    Table,
+    Unsupported,
+)
+from storage.log import log_systems
+from storage.log.debezium import decode_values
+from storage.log.log_store import Topic, TopicDefinition
+from storage.log.memory_log import MemoryLog
+
+COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.string())])
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
+    """What `log.system` = `memory` is in this test."""
+    log = MemoryLog()
+    monkeypatch.setitem(log_systems._registered, "memory", lambda options: log)
+    return log
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, log: MemoryLog) -> Catalog:
+    return Catalog(str(tmp_path / "warehouse"))
+
+
+def made(catalog: Catalog, options: dict[str, Any] | None = None, *, key: bool = True) -> Table:
+    """Table a.t, with a log and two buckets."""
+    given = {"log.system": "memory", "bucket": 2, **({} if key else {"bucket-key": "k"}), **(options or {})}
+    return catalog.create_table("a.t", COLUMNS, primary_key=["k"] if key else [], options=given)
+
+
+def rows(*given: tuple[int, str | None]) -> pa.Table:
+    return pa.table([list(column) for column in zip(*given, strict=True)], schema=COLUMNS)
+
+
+def topic_of(log: MemoryLog, table: Table) -> Topic:
+    found = log.find_topic(table.schema.options["kafka.topic"])
+    assert found is not None
+    return found
+
+
+def told(log: MemoryLog, table: Table) -> list[tuple[int | None, str | None, int, str | None]]:
+    """Snapshot, kind and row of each record, by snapshot."""
+    topic = topic_of(log, table)
+    found: list[tuple[int | None, str | None, int, str | None]] = []
+    for part in log.read(topic, log.first_offsets(topic), log.end_offsets(topic, committed=True)):
+        part = part.filter(part["value"].is_valid())
+        plain, _ = decode_values(part["value"].combine_chunks(), COLUMNS)
+        columns = (part["snapshot_id"], part["kind"], plain["k"], plain["v"])
+        found += zip(*(column.to_pylist() for column in columns), strict=True)
+    return sorted(found, key=lambda record: (record[0] or 0, record[2]))
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "message"),
+    [
+        (True, {"log.consistency": "eventual"}, "rows are sent to a log once they are committed"),
+        (True, {"log.consistency": "eventual", "log.changelog-mode": "all"}, "exclude each other"),
+        (True, {"log.changelog-mode": "all"}, "You cannot insert incomplete data into a table that has primary key"),
+        (False, {"log.changelog-mode": "upsert"}, "is for tables with a primary key"),
+        (True, {"log.changelog-mode": "some"}, "Supported: auto, upsert, all"),
+        (True, {"log.format": "avro"}, "Supported: debezium-json"),
+        (True, {"log.key.format": "avro"}, "Supported: json"),
+        (True, {"log.system.partitions": 3}, "a partition for each bucket, 2 here"),
+        (True, {"bucket": -2}, "postponed rows"),
+        (True, {"merge-engine": "aggregation"}, "needs 'changelog-producer' = 'lookup' or 'full-compaction'"),
+        (True, {"sequence.field": "v"}, "a 'sequence.field' needs 'changelog-producer'"),
+        (True, {"log.system": "pulsar"}, "There are: none, kafka, memory"),
+        (True, {"log.system": "kafka"}, "needs 'kafka.bootstrap.servers'"),
+        (True, {"kafka.topic": "a b"}, "names no topic"),
+        (True, {"kafka.plugin.library.paths": "/tmp/x.so"}, "how they find the brokers"),
+        (True, {"log.kafka.plugin.library.paths": "/tmp/x.so"}, "how they find the brokers"),
+        (True, {"log.scan": "latest"}, "said where it reads"),
+        (True, {"log.scan.timestamp-mills": 1}, "said where it reads"),
+        (True, {"log.retention": "soon"}, "not a duration"),
+        (True, {"log.nothing": "1"}, "Unknown option 'log.nothing'"),
+        (True, {"log.system": "none", "log.consistency": "eventual"}, "is for tables with a log"),
+        (True, {"log.system": "none", "log.changelog-mode": "upsert"}, "is for tables with a log"),
+    ],
+)
+def test_what_a_log_cannot_be_is_refused_by_name(
+    catalog: Catalog, log: MemoryLog, key: bool, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StorageError, match=message):
+        made(catalog, options, key=key)
+    assert not catalog.exists("a.t")
+    assert log.find_topic("a b") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "mode"),
+    [
+        (True, {}, "upsert"),
+        (True, {"changelog-producer": "lookup"}, "upsert"),
+        (True, {"changelog-producer": "lookup", "log.changelog-mode": "all"}, "all"),
+        (True, {"changelog-producer": "input", "log.changelog-mode": "ALL"}, "all"),
+        (False, {}, "all"),
+        (False, {"log.changelog-mode": "all", "log.consistency": "transactional"}, "all"),
+    ],
+)
+def test_what_a_log_can_be_is_shown(catalog: Catalog, key: bool, options: dict[str, Any], mode: str) -> None:
+    said = made(catalog, {"log.retention": "2 h", **options}, key=key).describe()
+    assert (said["log.system"], said["log.changelog-mode"], said["log.consistency"]) == (
+        "memory",
+        mode,
+        "transactional",
+    )
+    assert said["log.retention"] == "2 h"
+    assert said["log.kafka.topic"].startswith("a_t_")
+
+
+def test_the_topic_is_made_with_the_table_and_goes_with_it(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog, {"log.kafka.topic": "orders", "log.retention": "2 h"})
+    topic = topic_of(log, table)
+    assert (topic.name, topic.partitions, topic.retention_ms) == ("orders", 2, 7_200_000)
+    assert table.schema.options["log.topic-id"] == topic.id
+    renamed = catalog.rename_table("a.t", "a.u")
+    assert topic_of(log, renamed) == topic
+    catalog.drop_table("a.u")
+    assert log.find_topic("orders") is None
+    catalog.drop_table("a.u", if_exists=True)
+
+
+def test_options_of_a_catalog_are_those_of_its_tables(tmp_path: Path, log: MemoryLog) -> None:
+    options = {"table-storage.log.system": "memory", "table-storage.log.retention": "3 h"}
+    catalog = Catalog(str(tmp_path / "warehouse"), options=options)
+    table = catalog.create_table("a.t", COLUMNS, primary_key=["k"], options={"bucket": 1})
+    assert topic_of(log, table).retention_ms == 10_800_000
+    plain = catalog.create_table("a.plain", COLUMNS, options={"log.system": "none"})
+    assert "kafka.topic" not in plain.schema.options
+
+
+def test_a_topic_that_is_there_is_nobody_elses(catalog: Catalog, log: MemoryLog) -> None:
+    log.create_topic(TopicDefinition("orders", 2))
+    with pytest.raises(AlreadyExists, match="delete the topic, or name another one"):
+        made(catalog, {"kafka.topic": "orders"})
+    assert not catalog.exists("a.t")
+    assert log.find_topic("orders") is not None
+
+
+def test_if_a_table_exists_nothing_is_made(catalog: Catalog, log: MemoryLog) -> None:
+    first = made(catalog, {"kafka.topic": "orders"})
+    again = catalog.create_table(
+        "a.t", COLUMNS, options={"log.system": "memory", "kafka.topic": "others"}, if_not_exists=True
+    )
+    assert again.schema == first.schema
+    assert log.find_topic("others") is None
+    with pytest.raises(AlreadyExists, match=r"Table a\.t exists"):
+        made(catalog, {"kafka.topic": "others"})
+
+
+def test_a_table_that_another_one_is_like_keeps_its_topic_to_itself(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog)
+    like = catalog.create_table_like("a.like", "a.t")
+    assert topic_of(log, like) != topic_of(log, table)
+
+
+def test_a_crash_between_the_topic_and_the_table_leaves_a_topic_alone(
+    catalog: Catalog, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Catalog, "_create", kill)
+        made(catalog)
+    assert not catalog.exists("a.t")
+    table = made(catalog)
+    table.write(rows((1, "a")))
+    assert told(log, table) == [(1, "+I", 1, "a")]
+
+
+def test_retention_is_altered_and_what_is_fixed_is_not(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog)
+    table = table.alter(SetOptions({"log.retention": "4 h"}))
+    assert topic_of(log, table).retention_ms == 14_400_000
+    table = table.alter(SetOptions({}, removed=["log.retention"]))
+    assert topic_of(log, table).retention_ms is None
+    for key, value in {"log.system": "none", "kafka.topic": "x", "log.changelog-mode": "all"}.items():
+        with pytest.raises(InvalidRequest, match="stands as long as the table"):
+            table.alter(SetOptions({key: value}))
+    for act in (lambda: table.rescale(4), lambda: table.alter(SetOptions({"bucket": 4}))):
+        with pytest.raises(Unsupported, match="their number cannot change"):
+            act()
+    with pytest.raises(Unsupported, match="cannot be renamed"):
+        table.alter(RenameColumn("v", "w"))
+    assert table.alter(AddColumn("w", pa.int32())).schema.column_names == ["k", "v", "w"]
+
+
+def test_the_log_of_a_plain_table_cannot_come_later(catalog: Catalog) -> None:
+    table = catalog.create_table("a.t", COLUMNS)
+    with pytest.raises(InvalidRequest, match="stands as long as the table"):
+        table.alter(SetOptions({"log.system": "memory"}))
+
+
+def test_a_new_definition_keeps_the_log(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog)
+    table.write(rows((1, "a")))
+    options = {"log.system": "memory", "bucket": 2}
+    new = catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options=options)
+    new.overwrite(rows((2, "b")), dynamic=False)
+    assert told(log, catalog.table("a.t")) == [(1, "+I", 1, "a"), (2, "-D", 1, "a"), (2, "+I", 2, "b")]
+    with pytest.raises(InvalidRequest, match="stands as long as the table"):
+        catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={"bucket": 2})
+
+
+def test_every_kind_of_commit_reaches_the_log(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog)
+    table.write(rows((1, "a"), (2, "b")))
+    table.delete("k = 1")
+    table.overwrite(rows((3, "c")))
+    table.compact()
+    table.write(rows((9, "unseen")), change_tracking=False)
+    table.rollback_to(1)
+    table.branches.create("fix")
+    table.on_branch("fix").write(rows((4, "d")))
+    assert not [record for record in told(log, table) if record[2] == 4]
+    table.branches.merge("fix")
+    assert told(log, table) == [
+        (1, "+I", 1, "a"),
+        (1, "+I", 2, "b"),
+        (2, "-D", 1, "a"),
+        (3, "-D", 2, "b"),
+        (3, "+I", 3, "c"),
+        (5, "+I", 1, "a"),
+        (5, "+I", 2, "b"),
+        (5, "-D", 3, "c"),
+        (5, "-D", 9, "unseen"),
+        (6, "+I", 4, "d"),
+    ]
+    position = log.position(topic_of(log, table))
+    latest = table.snapshot()
+    assert position is not None and latest is not None
+    assert (position.snapshot_id, position.identity) == (latest.id, latest.identity)
