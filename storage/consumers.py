@@ -7,6 +7,7 @@ one. Follows `docs/protocols.md`, "Consumers".
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from .arguments import checked
@@ -128,13 +129,13 @@ class Consumption:
         self._has_recorded = False
 
     def position(self) -> int | None:
-        """The last snapshot that the consumer has read; None if there is no consumer of the name.
+        """The last snapshot that the consumer has read; None if there is no consumer of the name, or it has read nothing yet.
 
         Raises NotFound if that snapshot is not in the branch's history (any more): main was replaced, say, and what comes
         after its number is not what has changed since.
         """
         known = self._look()
-        if known is None:
+        if known is None or known.begins:
             return None
         refuse_other_history(
             self._store,
@@ -153,6 +154,14 @@ class Consumption:
         return self._store.consumers.parsed(self._name, self._content)
 
     @outcome(_REPEAT)
+    def begin(self, position: int, *, is_whole: bool) -> None:
+        """Let what comes after a position stay, before anything of it is handed out; nothing if this reader has recorded before.
+        Raises as `record`. `is_whole`: the first reading is that of the whole table, and remains so until `record`.
+        """
+        if not self._has_recorded:
+            self._record(position, begins=is_whole)
+
+    @outcome(_REPEAT)
     def record(self, position: int) -> None:
         """Remember the last snapshot that has been read, or after which reading begins.
 
@@ -160,10 +169,13 @@ class Consumption:
         `position` was asked for or this reader recorded last. A reader that goes on by a position of its own takes it over.
         Raises NotFound if reading begins at a snapshot that has expired.
         """
+        self._record(position, begins=False)
+
+    def _record(self, position: int, *, begins: bool) -> None:
         store = self._store
         if not self._has_looked:
             self._look()
-        consumer, is_kept = _consumer_at(store, self._name, position + 1), True
+        consumer, is_kept = replace(_consumer_at(store, self._name, position + 1), begins=begins), True
         if self._has_recorded:
             content = store.consumers.put(consumer, self._content, store.clock.unique_name())
         else:

@@ -153,8 +153,15 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Nothing ever comes to where a table was.
             self._table.store.refuse_other_table()
             return start
-        # An empty table has nothing to begin with: its first snapshot is the first reading.
-        return start if start[_POSITION] == NOTHING_READ and position == 0 else self._offset(position, start[_POSITION])
+        is_first = start[_POSITION] == NOTHING_READ
+        if is_first and position == 0:
+            # An empty table has nothing to begin with: its first snapshot is the first reading.
+            return start
+        if self._consumption:
+            # The checkpoint remembers this step before it is read: whoever dies in between finds it again.
+            kept = position - 1 if is_first else max(self._kept(start[_POSITION]), 0)
+            self._consumption.begin(kept, is_whole=is_first)
+        return self._offset(position, start[_POSITION])
 
     def reportLatestOffset(self) -> dict[str, Any]:
         latest = self._table.store.snapshots.latest_id() or 0

@@ -277,7 +277,7 @@ def _going_on(main: TableStore, branch: TableStore, consumer: Consumer, verdict:
     if position == 0 or (last_read is not None and identity_at(branch, position) == last_read):
         return replace(consumer, last_read=last_read)
     if position > common and _tells_nothing(main, common, position):
-        return Consumer(consumer.name, common + 1, identity_at(branch, common))
+        return replace(consumer, next_snapshot_id=common + 1, last_read=identity_at(branch, common))
     if last_read is None and position > common:
         # By a number alone it would be taken for the branch's own.
         last_read = f"snapshot {position} of what was main"

@@ -26,18 +26,22 @@ _WRITER_KEY = "snapline.writer"
 _LAST_READ_KEY = "snapline.last-read"
 # In the file of a consumer that is not sure yet, for it may be that what it is to begin with expires: what it was before.
 _WAS_KEY = "snapline.was"
+# Of a consumer that has read nothing yet, and is to begin with the table as a whole.
+_BEGINS_KEY = "snapline.begins"
 _CONSUMER_FILE = re.compile(r"consumer-(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """A reader of changes, and the first snapshot that it has not read. `last_read`: the identity of the snapshot before that;
-    None if there is none, or whoever wrote the file did not say.
+    None if there is none, or whoever wrote the file did not say. `begins`: it keeps what it is to read from expiring, and has
+    read nothing, so that its first reading is still that of the whole table.
     """
 
     name: str
     next_snapshot_id: int
     last_read: str | None = None
+    begins: bool = False
 
 
 def check_consumer_name(name: str) -> None:
@@ -55,12 +59,13 @@ def _consumer(name: str, value: Mapping[str, Any], path: str) -> Consumer:
         name,
         number,
         None if last_read is None else text(last_read, path, _LAST_READ_KEY),
+        value.get(_BEGINS_KEY) is True,
     )
 
 
 def _document(consumer: Consumer) -> dict[str, Any]:
     said = {} if consumer.last_read is None else {_LAST_READ_KEY: consumer.last_read}
-    return {"nextSnapshot": consumer.next_snapshot_id, **said}
+    return {"nextSnapshot": consumer.next_snapshot_id, **said, **({_BEGINS_KEY: True} if consumer.begins else {})}
 
 
 class ConsumerFiles:
