@@ -5,7 +5,7 @@ before the publication's commit on it; once it has ended, as it is. A crash leav
 it. Follows `docs/protocols.md`, "Publications".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from .identifier import check_branch_name
 from .journal import Journal, Publication
 from .maintain.adopt import made_for, refuse_later_changes, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
-from .maintain.branch import delete_branches, take_back_branch
+from .maintain.branch import delete_branches, origins_of, take_back_branch
 from .maintain.merge_branch import refuse_unmergeable
 from .maintain.verdict import Verdict, refuse_altered
 from .metadata.branch_origin import read_origin
@@ -123,15 +123,22 @@ class BranchSet:
         "What was done before stays done. Mend the store, then repeat the call, which goes on from there.",
         of_whole=True,
     )
-    def delete(self) -> None:
+    def delete(self, guard: Callable[[], None] | None = None) -> None:
         """Delete the branch of every table that has it, and the files that only it needs.
 
-        Raises CommitConflict if it is becoming main somewhere, or is part of a publication that is open: it stays everywhere.
+        Raises CommitConflict if it is becoming main somewhere, is part of a publication that is open, or was made anew by others
+        since the call began: it stays everywhere. So it does if `guard` raises, which is asked once all are closed.
         """
         stores = [self._table(name).store for name in self.tables]
-        refuse = partial(refuse_open, self._journal, stores, branch=self.branch)
+
+        def refuse() -> None:
+            refuse_open(self._journal, stores, branch=self.branch)
+            if guard is not None:
+                guard()
+
+        origins = origins_of(stores, self.branch)
         refuse()
-        delete_branches(stores, self.branch, refuse)
+        delete_branches(origins, self.branch, refuse)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Whether each main can take its branch over without losing anything."""

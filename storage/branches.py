@@ -9,7 +9,7 @@ from .errors import CorruptData, DirectoryInPlace, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH, check_branch_name
 from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
-from .maintain.branch import create_branch, delete_branches
+from .maintain.branch import create_branch, delete_branches, origins_of
 from .maintain.drop_damaged import delete_damaged_branch
 from .maintain.follow import tell_after
 from .maintain.lost_schema import has_lost_schema
@@ -90,8 +90,9 @@ class Branches:
                 raise
             delete_damaged_branch(self._store, name, refuse)
             return
+        origins = origins_of([self._store], name)
         refuse()
-        count = delete_branches([self._store], name, refuse)
+        count = delete_branches(origins, name, refuse)
         if is_main:
             raise InvalidRequest("The main branch cannot be deleted. Drop the table instead.")
         if not count:

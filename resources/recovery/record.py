@@ -145,6 +145,16 @@ def change_record(
     return made
 
 
+def refuse_another(catalog: Catalog, dropping: RecoveryRecord) -> None:
+    """Raise CommitConflict unless a recovery is still that which somebody was dropping."""
+    now = read_record(catalog, dropping.branch)
+    if now is None or now.created_ms != dropping.created_ms or now.status != DROPPING:
+        raise CommitConflict(
+            f"Recovery {dropping.branch!r} was dropped by somebody else meanwhile, and may have been started anew. Nothing is "
+            "done."
+        )
+
+
 def delete_record(catalog: Catalog, record: RecoveryRecord) -> None:
     """Delete what is stored of a recovery; another one of its name stays."""
 

@@ -20,6 +20,7 @@ from ..assets.ui_metadata import (
 )
 from ..session import Session
 from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
+from .heads import UNREAD
 from .left_to_do import has_changed, table_order, wanted_keys
 from .publish import Published
 from .record import TableRecord
@@ -49,7 +50,8 @@ def report(
         table = session.table(name)
         snapshot = table.snapshot(ref.snapshot_id)
         assert snapshot is not None
-        tags = _tags(session, asset, ref, refs, record.base, instance)
+        base = {each: number for each, number in record.base.items() if number != UNREAD}
+        tags = _tags(session, asset, ref, refs, base, instance)
         numbers = CommitNumbers.of(table, snapshot)
         metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | {"recovery": recovery.branch}
         metadata |= recovery_page_metadata(recovery.branch)

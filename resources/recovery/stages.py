@@ -26,6 +26,7 @@ from storage.engines.duckdb_compare import Comparison, compare
 
 from ..session import Session
 from ..sql import Statements
+from .heads import UNREAD, heads_of_mains
 from .plan import RecoveryPlan
 from .record import (
     DROPPING,
@@ -37,6 +38,7 @@ from .record import (
     delete_record,
     get_record,
     read_record,
+    refuse_another,
     set_record_aside,
 )
 from .renamed import Renamed, former_since, source_now
@@ -89,9 +91,10 @@ class Recovery:
             or _without_identities(known.tables) != _without_identities(tables)
             or known.bad != str(plan.bad)
         ):
+            heads = heads_of_mains(session, tables)
             create_record(
                 session.catalog,
-                RecoveryRecord(branch, Clock().now_ms(), recovery._heads(), tables, plan.mode, str(plan.bad)),
+                RecoveryRecord(branch, Clock().now_ms(), heads, tables, plan.mode, str(plan.bad)),
             )
         recovery._create_branches()
         return recovery
@@ -109,7 +112,7 @@ class Recovery:
         if read_record(session.catalog, branch) is None:
             # Another run may begin it at the same moment.
             with suppress(AlreadyExists):
-                create_record(session.catalog, RecoveryRecord(branch, Clock().now_ms(), recovery._heads()))
+                create_record(session.catalog, RecoveryRecord(branch, Clock().now_ms(), heads_of_mains(session, ())))
         return recovery
 
     @property
@@ -144,12 +147,6 @@ class Recovery:
             if begun_at is not None and begun_at[0] == MAIN_BRANCH:
                 return begun_at[1]
         return record.base.get(name)
-
-    def _heads(self) -> dict[str, int]:
-        """The newest change of every table, of which no publication is half to be seen."""
-        view = self._catalog.consistent(self._catalog.tables())
-        found = {name: table.last_change() for name, table in view.items()}
-        return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
 
     @property
     def catalog_name(self) -> str:
@@ -214,8 +211,13 @@ class Recovery:
             raise CommitConflict(f"Recovery {self.branch!r} was dropped meanwhile. Start another one.")
 
     def is_branched(self, name: str) -> bool:
-        """Whether a table has the branch of this recovery."""
-        return self._catalog.exists(name) and self.branch in self._catalog.table(name).branches.names()
+        """Whether a table has the branch of this recovery. Raises CorruptData for a damaged table that has."""
+        try:
+            return self._catalog.exists(name) and self.branch in self._catalog.table(name).branches.names()
+        except CorruptData:
+            if self._catalog.exists(f"{name}$branch_{self.branch}"):
+                raise
+            return False
 
     # --- read and write
 
@@ -249,7 +251,13 @@ class Recovery:
         the branch.
         """
         planned = record.tables.get(name)
-        return record.base.get(name) if planned is None else planned.branch_at
+        begins_at = record.base.get(name) if planned is None else planned.branch_at
+        if begins_at == UNREAD:
+            raise CorruptData(
+                f"{name} was damaged when recovery {self.branch!r} began: which snapshot its main had then is not known. Drop "
+                "the recovery, and start it again once the table is mended."
+            )
+        return begins_at
 
     # --- correct
 
@@ -377,9 +385,10 @@ class Recovery:
 
     def _rebased(self) -> RecoveryRecord:
         """Move the tables that are read outside of the branch to main's present state."""
-        seen, heads = self.record, self._heads()
+        seen = self.record
         _refuse_dropping(seen)
         branched = set(self.tables)
+        heads = heads_of_mains(self._session, branched, known=seen.base)
 
         def rebased(record: RecoveryRecord) -> RecoveryRecord:
             kept = {name: number for name, number in record.base.items() if name in branched}
@@ -395,7 +404,9 @@ class Recovery:
         tables = self.changed()
         try:
             if tables:
-                self._catalog.branch_set(self.branch, tables).delete()
+                # Whoever slept until others have dropped it and begun another one of its name deletes nothing of that.
+                guard = partial(refuse_another, self._catalog, dropping)
+                self._catalog.branch_set(self.branch, tables).delete(guard)
         except StorageError:
             if self.changed() == tables and record.status != DROPPING:
                 # It is part of a publication, say, and stays as it was.

@@ -299,15 +299,37 @@ def _is_other(store: TableStore, paths: TablePaths, origin: bytes | None) -> Cal
     return lambda: store.file_io.read_bytes_or_none(paths.origin) != origin
 
 
-def delete_branches(stores: Sequence[TableStore], name: str, refuse: Callable[[], None]) -> int:
+def delete_branches(origins: Sequence[tuple[TableStore, bytes | None]], name: str, refuse: Callable[[], None]) -> int:
     """Delete a branch of several tables, those that have it, and the files that nobody else needs; returns how many had it.
 
     All are closed before `refuse` is asked, which raises if they must stay, and it is decided for all that they go before the
-    first does: who comes later finds them closed. Raises CommitConflict if one of them is becoming main, NotFound if a table is
-    gone, CorruptData if a newest snapshot cannot be read; those that this call has closed are opened again then. The error says
-    so if the branch has gone from some.
+    first does: who comes later finds them closed. `origins`: the tables, as `origins_of` gives them. Raises CommitConflict if one
+    of them is becoming main, or has been deleted and made anew since `origins` were asked for, NotFound if a table is gone,
+    CorruptData if a newest snapshot cannot be read; those that this call has closed are opened again then. The error says so if
+    the branch has gone from some.
     """
-    return _delete((partial(_close, store, name) for store in stores), name, refuse)
+
+    def refuse_others() -> None:
+        for store, origin in origins:
+            now = _origin(store, name)
+            if now not in (None, origin):
+                raise CommitConflict(
+                    f"Branch {name!r} of {store.identifier.full_name} was made anew by others after this deletion had begun, and "
+                    "stays. Delete it again if that one is to go."
+                )
+        refuse()
+
+    return _delete((partial(_close, store, name) for store, _ in origins), name, refuse_others)
+
+
+def origins_of(stores: Sequence[TableStore], name: str) -> list[tuple[TableStore, bytes | None]]:
+    """Tables, each with what tells its branch from later ones of the name; asked before anything is decided about it."""
+    return [(store, _origin(store, name)) for store in stores]
+
+
+def _origin(store: TableStore, name: str) -> bytes | None:
+    """By what a branch is told from others of its name."""
+    return store.file_io.read_bytes_or_none(TablePaths(store.paths.root, name).origin)
 
 
 def take_back_branch(made: TableStore, refuse: Callable[[], None]) -> None:

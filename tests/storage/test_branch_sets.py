@@ -29,7 +29,7 @@ from storage.branches import Branches
 from storage.file_io import FileIO
 from storage.journal import Publication
 from storage.maintain import branch as branch_module
-from storage.maintain.branch import delete_branches
+from storage.maintain.branch import delete_branches, origins_of
 from storage.metadata.snapshot import Snapshot
 from storage.metadata.table_store import TableStore
 from storage.write.close import DELETION, close, closed_for
@@ -310,7 +310,7 @@ def test_branches_that_must_stay_are_all_opened_again(catalog: Catalog, forked: 
         raise CommitConflict("A publication is open.")
 
     with pytest.raises(CommitConflict, match="is open"):
-        delete_branches([table.store for table in forked], "fix", refuse)
+        delete_branches(origins_of([table.store for table in forked], "fix"), "fix", refuse)
     assert asked == [[f"{DELETION} fix"] * 3]
     for table in forked:
         table.on_branch("fix").write(rows(9))
@@ -321,7 +321,7 @@ def test_a_set_is_not_half_deleted_where_a_table_is_gone(catalog: Catalog, forke
     stale = [table.store for table in forked]
     catalog.rename_table("b.three", "b.four")
     with pytest.raises(NotFound):
-        delete_branches(stale, "fix", lambda: None)
+        delete_branches(origins_of(stale, "fix"), "fix", lambda: None)
     for name in ("a.one", "a.two", "b.four"):
         catalog.table(f"{name}$branch_fix").write(rows(9))
         assert catalog.table(name).branches.names() == ["fix"]
@@ -340,11 +340,11 @@ def test_who_is_refused_leaves_closed_what_others_delete(
     def remove(*arguments: Any) -> Any:
         if next(calls, False):
             with pytest.raises(CommitConflict, match="of the third is open"):
-                delete_branches(stores, "fix", refuse)
+                delete_branches(origins_of(stores, "fix"), "fix", refuse)
         return original(*arguments)
 
     monkeypatch.setattr(branch_module, "_remove", remove)
-    assert delete_branches(stores[:2], "fix", lambda: None) == 2
+    assert delete_branches(origins_of(stores[:2], "fix"), "fix", lambda: None) == 2
     assert [table.branches.names() for table in forked] == [[], [], ["fix"]]
     forked[2].on_branch("fix").write(rows(9))
 

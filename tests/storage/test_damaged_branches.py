@@ -9,7 +9,7 @@ import pytest
 from storage import Catalog, CommitConflict, CommitId, CorruptData, Table
 from storage.branches import Branches
 from storage.maintain import replace_main as replacing
-from storage.maintain.branch import delete_branches
+from storage.maintain.branch import delete_branches, origins_of
 from storage.maintain.expire import Removal
 from storage.metadata.committed import Committed
 from storage.metadata.manifest import forget
@@ -167,7 +167,7 @@ def test_a_branch_that_must_stay_shows_a_commit_whose_list_was_lost_once_that_is
             raise CommitConflict("A publication has just begun.")
 
     with pytest.raises(CommitConflict, match="just begun"):
-        delete_branches([table.store], "fix", refuse)
+        delete_branches(origins_of([table.store], "fix"), "fix", refuse)
     assert asked == ["WRITE", "CLOSE"]
     branch = forked.table(f"{NAMES[0]}$branch_fix")
     assert held(branch) == ([*FIXED, ("x", 7, "main")] if back else FIXED)
