@@ -1,7 +1,9 @@
 """Values of settings: those with which nothing could be done later are refused when they are read, by the setting's name."""
 
+import os
 import re
 from collections.abc import Iterable
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from storage import InvalidRequest, hidden, is_known_protocol
 
@@ -10,6 +12,8 @@ _MASTERS = re.compile(
     r"local|local\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\]|local-cluster\[\d+,\s*\d+,\s*\d+\]|spark://[^\s/]+:\d+(,[^\s/]+:\d+)*"
     r"|yarn|k8s://\S+"
 )
+# As POSIX has it: a name, the hours west of Greenwich, and what may follow for summer.
+_ZONE_BY_RULE = re.compile(r"([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}(:\d{2}){0,2}([A-Za-z<].*)?$")
 _REMOTES = re.compile(r"sc://[^\s/:;]+(:\d{1,5})?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/.*)?|local(\[.+\])?")
 
 
@@ -40,6 +44,17 @@ def check_directories(name: str, values: Iterable[str], *, urls: bool) -> None:
                 f"{', or a URL such as s3://bucket/path' if urls else ''}, without . and .. in it."
             )
         _refuse_protocol(name, value)
+
+
+def check_time_zone(name: str, value: str) -> None:
+    """Raise InvalidRequest for a time zone that is not known: the C library takes it for UTC, and says nothing."""
+    zone = value.removeprefix(":")
+    if _ZONE_BY_RULE.match(zone) or (zone.startswith("/") and os.path.isfile(zone)):
+        return
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise InvalidRequest(f"{name} = {value!r} is no time zone: write one such as Europe/Berlin, or UTC.") from None
 
 
 def check_spark_master(name: str, value: str) -> None:

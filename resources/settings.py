@@ -35,6 +35,7 @@ from .setting_values import (
     check_spark_config,
     check_spark_master,
     check_spark_remote,
+    check_time_zone,
     check_warehouse,
 )
 
@@ -127,6 +128,7 @@ def _refuse_values(given: Mapping[str, str]) -> None:
         ("SNAPLINE_LINEAGE_URL", check_jdbc_url),
         ("SNAPLINE_SPARK_MASTER", check_spark_master),
         ("SNAPLINE_SPARK_REMOTE", check_spark_remote),
+        ("TZ", check_time_zone),
     )
     for name, check in checks:
         if given.get(name):

@@ -19,10 +19,11 @@ def refuse_unknown_options(protocol: str, file_system: type, given: Iterable[str
     if protocol not in _CHECKED:
         return
     known = set(_OF_ALL)
-    for one in file_system.__mro__:
-        if "__init__" in vars(one):
-            parameters = inspect.signature(vars(one)["__init__"]).parameters.values()
-            known |= {each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD} - {"self"}
+    for base in file_system.__mro__:
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            known |= {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
+    known.discard("self")
     for key in given:
         if key not in known:
             near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)

@@ -37,6 +37,8 @@ WRONG = [
     ("SNAPLINE_SPARK_CONFIG", '{"nope": "1"}'),
     ("SNAPLINE_STORAGE_OPTIONS", "[]"),
     ("SNAPLINE_BROWSER_READ_ONLY", "maybe"),
+    ("TZ", "Europa/Berlin"),
+    ("TZ", "no zone"),
 ]
 
 
@@ -56,6 +58,11 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: s
         ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://me:a@b/c@host:5432/db?password=x@y:z"),
         ("SNAPLINE_LINEAGE_URL", "jdbc:mariadb://[::1]:3306/db"),
         ("SNAPLINE_WRITABLE_DIRECTORIES", '["/data/out/", "s3://bucket/exports", "local:///data/x"]'),
+        ("TZ", "Europe/Berlin"),
+        ("TZ", ":Asia/Kolkata"),
+        ("TZ", "CET-1CEST,M3.5.0,M10.5.0/3"),
+        ("TZ", "<+03>-3"),
+        ("TZ", ""),
         ("SNAPLINE_SPARK_MASTER", "local[2,4]"),
         ("SNAPLINE_SPARK_MASTER", "spark://a:7077,b:7077"),
         ("SNAPLINE_SPARK_MASTER", "k8s://https://host:6443"),
