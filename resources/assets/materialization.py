@@ -6,10 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from lineage import (
-    sources_of,
-)
-from storage import InvalidRequest, Snapshot, SnapshotRef, Table, check_tag_name
+from lineage import sources_of
+from storage import InvalidRequest, Snapshot, SnapshotRef, StorageError, Table, check_tag_name
 
 from .launchpad import Launchpads, if_it_is_bad
 from .partition_tags import tag_newest
@@ -29,15 +27,39 @@ class Materialization:
     partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tag_partitions: bool = False
     event_key: Callable[[str], str] = str
+    snapshot_tags: Sequence[str] = ()
 
     def result(
         self, snapshot: Snapshot | None, sources: Sequence[SnapshotRef], *, is_same: bool = False
     ) -> dg.MaterializeResult[Any]:
-        """What Dagster is told of a snapshot; of none (None), why nothing was committed: `is_same` if the rows were those that
-        there are.
+        """What Dagster is told of a snapshot, which gets its tags; of none (None), why nothing was committed: `is_same` if the
+        rows were those that there are.
+
+        A snapshot that is there stays there, whatever happens to the table meanwhile: what fails from here on is told as a
+        warning, not as a commit that failed.
         """
         if snapshot is None:
             return self._unchanged(is_same=is_same)
+        try:
+            return self._committed(snapshot, sources)
+        except StorageError as error:
+            return self._not_finished(snapshot, error)
+
+    def _not_finished(self, snapshot: Snapshot, error: StorageError) -> dg.MaterializeResult[Any]:
+        branch = self.table.identifier.branch
+        warning = (
+            f"Snapshot {snapshot.id} of {self.table.identifier} is committed; its tags and numbers are not: {error}"
+        )
+        self.context.log.warning(warning)
+        return dg.MaterializeResult(
+            asset_key=self.key,
+            metadata={"snapshot": snapshot.id, "branch": branch, "warning": warning},
+            data_version=dg.DataVersion(f"{branch}@{snapshot.id}"),
+            tags=self.tags,
+        )
+
+    def _committed(self, snapshot: Snapshot, sources: Sequence[SnapshotRef]) -> dg.MaterializeResult[Any]:
+        self._tag(snapshot.id)
         ref = self.table.ref(snapshot.id)
         assert ref is not None
         numbers = CommitNumbers.of(self.table, snapshot)
@@ -65,6 +87,8 @@ class Materialization:
         version = current.data_version if current else f"{self.table.identifier.branch}@0"
         why = "no other rows than there are" if is_same else "no rows"
         self.context.log.info(f"nothing to commit to {self.table.identifier}, which got {why}; it stays at {version}")
+        if is_same and current is not None:
+            self._tag(current.snapshot_id)
         snapshot = None if current is None else self.table.snapshot(current.snapshot_id)
         numbers = CommitNumbers.none(self.table)
         metadata: dict[str, Any] = {**numbers.total, "nothing_committed": f"got {why}, stays at {version}"}
@@ -75,6 +99,10 @@ class Materialization:
         return dg.MaterializeResult(
             asset_key=self.key, metadata=metadata, data_version=dg.DataVersion(version), tags=self.tags
         )
+
+    def _tag(self, snapshot_id: int) -> None:
+        for name in self.snapshot_tags:
+            tag_newest(self.table, name, snapshot_id)
 
     def _of_partitions(self, snapshot: Snapshot, metadata: dict[str, Any], numbers: CommitNumbers) -> dict[str, Any]:
         """Tag partitions and tell the numbers of each; returns what is true of all of them."""

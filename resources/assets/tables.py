@@ -40,7 +40,7 @@ from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PA
 from .commit_rows import Rows, commit_rows
 from .increments import Increment, ReadAll, consumed, rows_since
 from .materialization import Materialization, check_tags, tag_name
-from .partition_tags import tag_newest, tags_property
+from .partition_tags import tags_property
 from .provenance import provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, left_null, with_columns_of
@@ -339,13 +339,8 @@ class TablesResource(dg.ConfigurableResource[Any]):
             )
             snapshot = None
             is_same = False
-        current = table.last_change() if is_same else None
-        held = snapshot.id if snapshot is not None else None if current is None else current.snapshot_id
-        if held is not None:
-            for name in tags:
-                tag_newest(table, name, held)
         provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
-        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key)
+        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key, tags)
         result = made.result(snapshot, sources, is_same=is_same)
         return result._replace(metadata={**(result.metadata or {}), **columns_told})
 

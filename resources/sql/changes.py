@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
-from storage import Clock, CommitId, InvalidRequest, SnapshotRef, StorageError, Table, default_of
+from storage import Clock, CommitId, InvalidRequest, NotFound, SnapshotRef, StorageError, Table, default_of
 from storage.sql.dialect import HINT_OPTIONS, shown
 from storage.sql.predicate_text import literal_of
 from storage.sql.pure_expression import is_of_row_alone
@@ -255,10 +255,20 @@ def _filled(given: Mapping[str, int], target: Target) -> list[Fill]:
 
 
 def written(target: Table, snapshot: Any, verb: str) -> Result:
-    """What a change did, in a sentence."""
+    """What a change did, in a sentence. The snapshot is there, whatever happens to the table from now on."""
     if snapshot is None:
         return Result(f"Nothing to {verb}: {target.identifier} stays as it is.")
-    changes = target.changes_of(snapshot)
+    try:
+        changes = target.changes_of(snapshot)
+    except NotFound:
+        return Result(
+            f"Snapshot {snapshot.id} of {target.identifier} is committed; how many rows it added is not told, since the table "
+            "was dropped, renamed or made anew since."
+        )
+    except StorageError as error:
+        return Result(
+            f"Snapshot {snapshot.id} of {target.identifier} is committed; how many rows it added cannot be read: {error}"
+        )
     return Result(
         f"Snapshot {snapshot.id} of {target.identifier}: {changes.rows_added} rows in {changes.files_added} files added, "
         f"{changes.files_deleted} files replaced."
