@@ -103,6 +103,11 @@ class Sources:
         called = next(name for name, table in self._names.items() if table == "source")
         return {name: self.value(_column(name, called), name, (TARGET, SOURCE)) for name in columns}
 
+    def of_source_if_there(self, columns: Sequence[str]) -> dict[str, str]:
+        """The source's columns of those names, without those that it does not have."""
+        held = {name.lower() for name in self._tables["source"].names}
+        return self.of_source([name for name in columns if name.lower() in held]) or {}
+
     def defaults(self, given: Collection[str]) -> dict[str, str]:
         """The defaults of the columns that are not given a value."""
         return {
@@ -271,9 +276,10 @@ def merge_clauses(
                 if SOURCE not in sees:
                     raise at(when, InvalidRequest(f"UPDATE SET * takes the source's columns: {_NO_ROW[SOURCE]}"))
                 values = sources.of_source([column for column in columns if column not in fixed])
+                unset = sources.of_source_if_there(sorted(fixed)) if values is not None else {}
             else:
-                values = assignments(then.expressions, names, sources, sees)
-            clauses.append(MergeClause(kind, "update", text, values))
+                values, unset = assignments(then.expressions, names, sources, sees), {}
+            clauses.append(MergeClause(kind, "update", text, values, unset))
         elif isinstance(then, exp.Insert):
             clauses.append(MergeClause(kind, "insert", text, _inserted(then, columns, sources)))
         elif then.name.upper() == "DELETE":

@@ -26,6 +26,7 @@ from .merge_clauses import (
     FILE,
     INSERT,
     KIND_OF,
+    MOVES,
     REPLACED,
     ROW,
     SINKS,
@@ -37,6 +38,7 @@ from .merge_clauses import (
     has_order,
     merge_query,
     outside_query,
+    refuse_moving,
     refuse_no_condition,
     refuse_outside,
     refuse_repeated,
@@ -125,6 +127,7 @@ def _merge(
     if replaced_where is not None:
         _refuse_unfit(plan, replaced_where, schema.primary_keys)
     _check_unique(plan, actions, schema.primary_keys if keyed else (FILE, ROW))
+    refuse_moving(schema, pc.sum(plan.column(MOVES)).as_py())
     rows = plan.select(schema.column_names)
     if has_order(schema):
         refuse_sinking(table.store, pc.sum(plan.column(SINKS)).as_py())

@@ -5,18 +5,18 @@ target row that changes, or that is new, with its new values. Pure text; the eng
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.schema import TableSchema
 
-CLAUSE, FILE, ROW, SINKS = "__clause", "__file", "__row", "__sinks"
+CLAUSE, FILE, ROW, SINKS, MOVES = "__clause", "__file", "__row", "__sinks", "__moves"
 _THERE = "__there"
 # The number of the clause that takes away what REPLACE WHERE replaces.
 REPLACED = 1
 # Columns that stand beside those of the tables while a change is computed.
-HIDDEN = frozenset((CLAUSE, FILE, ROW, SINKS, _THERE, "__kind", "__action"))
+HIDDEN = frozenset((CLAUSE, FILE, ROW, SINKS, MOVES, _THERE, "__kind", "__action"))
 UPDATE: Literal["update"] = "update"
 DELETE: Literal["delete"] = "delete"
 INSERT: Literal["insert"] = "insert"
@@ -40,13 +40,25 @@ class MergeClause:
     """`WHEN <when> [AND <condition>] THEN <then>`; the first clause that holds for a row is taken.
 
     `condition` and the texts of `values` (by column) are SQL over `target.<column>` and `source.<column>`. Without
-    `values` an update sets, and an insert fills, every column from the source's column of that name.
+    `values` an update sets, and an insert fills, every column from the source's column of that name. `unset`: what the source
+    has for columns that an update of all columns cannot set. `may_move`: an update may bring a row of a table with a key into
+    another partition.
     """
 
     when: Kind
     then: Literal["update", "delete", "insert"]
     condition: str | None = None
     values: Mapping[str, str] | None = None
+    unset: Mapping[str, str] = field(default_factory=dict)
+    may_move: bool = False
+
+    def fixed_columns(self, schema: TableSchema) -> Sequence[str]:
+        """The columns that say where a row lies, which this clause cannot change."""
+        if self.then != UPDATE:
+            return ()
+        return (
+            schema.primary_keys if self.may_move else [*dict.fromkeys((*schema.primary_keys, *schema.partition_keys))]
+        )
 
 
 def seen_by(when: str) -> tuple[str, ...]:
@@ -104,7 +116,7 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
             raise InvalidRequest("Rows without a match in the source are updated to given values: set `values`.")
         for name in clause.values or ():
             schema.field(name)
-            if clause.then == UPDATE and name in (*schema.primary_keys, *schema.partition_keys):
+            if name in clause.fixed_columns(schema):
                 raise InvalidRequest(
                     f"Column {name!r} says where a row lies and cannot be updated. Delete the row and insert it anew."
                 )
@@ -123,7 +135,7 @@ def replacing(schema: TableSchema, where: str) -> tuple[Sequence[str] | None, li
     clauses = [MergeClause("not matched by source", DELETE, where), MergeClause("not matched", INSERT)]
     if not schema.primary_keys:
         return None, clauses
-    return schema.primary_keys, [*clauses, MergeClause("matched", UPDATE)]
+    return schema.primary_keys, [*clauses, MergeClause("matched", UPDATE, may_move=True)]
 
 
 def outside_query(where: str, plan: str) -> str:
@@ -161,7 +173,8 @@ def merge_query(
     addressed: bool,
 ) -> str:
     """The SELECT that gives `__clause` (from 1 on), the new values, and `__file` and `__row` if rows are `addressed`; of a
-    table with a `sequence.field`, `__sinks`: whether the changed row would lie below the one that is there.
+    table with a `sequence.field`, `__sinks`: whether the changed row would lie below the one that is there; with a source,
+    `__moves`: whether an update of all columns gives a row another place.
 
     Without a source, the clauses are about the rows of the target alone; with `on` None no row matches another.
     """
@@ -170,16 +183,16 @@ def merge_query(
     chosen = _choice(clauses, has_source=source is not None)
     columns = [f"{chosen} AS {quote(CLAUSE)}"]
     new_values: dict[str, str] = {}
-    for field in schema.fields:
+    for column in schema.fields:
         cases = []
         for number, clause in enumerate(clauses, 1):
-            value = _value(clause, field.name, schema, quote)
+            value = _value(clause, column.name, schema, quote)
             if value is not None:
                 cases.append(f"WHEN {number} THEN {value}")
-        kept = f"target.{quote(field.name)}"
+        kept = f"target.{quote(column.name)}"
         value = f"CASE {chosen} {' '.join(cases)} ELSE {kept} END" if cases else kept
-        columns.append(f"{value} AS {quote(field.name)}")
-        new_values[field.name] = value
+        columns.append(f"{value} AS {quote(column.name)}")
+        new_values[column.name] = value
     if has_order(schema):
         is_there = "TRUE" if source is None else f"target.{_THERE}"
         lower = ">" if schema.table_options.sequence_field_sort_order == "descending" else "<"
@@ -187,6 +200,8 @@ def merge_query(
             [(new_values[name], f"target.{quote(name)}") for name in schema.table_options.sequence_field], lower
         )
         columns.append(f"COALESCE({is_there} AND {sinks}, FALSE) AS {quote(SINKS)}")
+    if source is not None:
+        columns.append(f"{_moves(schema, clauses, chosen, quote)} AS {quote(MOVES)}")
     if addressed:
         columns += [f"target.{quote(name)} AS {quote(name)}" for name in (FILE, ROW)]
     if source is None:
@@ -227,6 +242,31 @@ def _choice(clauses: Sequence[MergeClause], *, has_source: bool) -> str:
     return f"(CASE {' '.join(cases)} END)"
 
 
+def _moves(schema: TableSchema, clauses: Sequence[MergeClause], chosen: str, quote: Callable[[str], str]) -> str:
+    """Whether an update of all columns would change one that says where a row lies."""
+    cases = []
+    for number, clause in enumerate(clauses, 1):
+        for name, value in _unset(clause, schema, quote).items():
+            cases.append(f"WHEN {chosen} = {number} AND ({value}) IS DISTINCT FROM target.{quote(name)} THEN TRUE")
+    return f"CASE {' '.join(cases)} ELSE FALSE END" if cases else "FALSE"
+
+
+def _unset(clause: MergeClause, schema: TableSchema, quote: Callable[[str], str]) -> Mapping[str, str]:
+    if clause.then != UPDATE or clause.values is not None:
+        return clause.unset
+    return {name: f"source.{quote(name)}" for name in clause.fixed_columns(schema)}
+
+
+def refuse_moving(schema: TableSchema, count: int | None) -> None:
+    """Raise InvalidRequest if an update of all columns would change a row's key or partition."""
+    if count:
+        places = ", ".join(dict.fromkeys((*schema.primary_keys, *schema.partition_keys)))
+        raise InvalidRequest(
+            f"{count} rows would get other values of the columns that say where a row lies ({places}) by UPDATE SET *. Nothing "
+            "is written. Match on these columns too, name the columns to set, or delete the rows and insert them anew."
+        )
+
+
 def has_order(schema: TableSchema) -> bool:
     """Whether columns of the rows say which of those with a key is the later one."""
     return bool(schema.primary_keys and schema.table_options.sequence_field)
@@ -246,8 +286,7 @@ def _value(clause: MergeClause, column: str, schema: TableSchema, quote: Callabl
     if clause.then == DELETE:
         return None
     if clause.values is None:
-        is_key = column in (*schema.primary_keys, *schema.partition_keys)
-        return None if clause.then == UPDATE and is_key else f"source.{quote(column)}"
+        return None if column in clause.fixed_columns(schema) else f"source.{quote(column)}"
     if column in clause.values:
         return f"({clause.values[column]})"
     return "NULL" if clause.then == INSERT else None

@@ -34,6 +34,7 @@ from .merge_clauses import (
     FILE,
     INSERT,
     KIND_OF,
+    MOVES,
     REPLACED,
     ROW,
     SINKS,
@@ -44,6 +45,7 @@ from .merge_clauses import (
     has_order,
     merge_query,
     outside_query,
+    refuse_moving,
     refuse_no_condition,
     refuse_outside,
     refuse_repeated,
@@ -209,6 +211,8 @@ def _commit(
         raise ambiguous(twice)
     if plan.isEmpty():
         return None
+    if MOVES in plan.columns:
+        refuse_moving(table.schema, plan.where(MOVES).count())
     if has_order(table.schema):
         refuse_sinking(table.store, plan.where(SINKS).count())
     columns = [column_named(name) for name in table.schema.column_names]
@@ -288,7 +292,8 @@ def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, sides: 
         return clause
     values = clause.values
     if values is None:
-        fixed = {*table.schema.primary_keys, *table.schema.partition_keys} if clause.then == UPDATE else set()
+        fixed = clause.fixed_columns(table.schema)
+        clause = replace(clause, unset={name: f"source.{_quoted(name)}" for name in fixed})
         values = {name: f"source.{_quoted(name)}" for name in table.schema.column_names if name not in fixed}
     if not values:
         return clause

@@ -131,3 +131,30 @@ def test_two_that_replace_the_same_leave_the_rows_of_one(
     sql("INSERT INTO t REPLACE WHERE day = 'new' VALUES (11, 'new', 2)")
     assert [row for row in rows(sql) if row[1] == "new"] == [(11, "new", 2)]
     assert [ref.snapshot_id for ref in sources_of(session.table("default.t").snapshot())] == [2]
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_keys_that_move_between_partitions_come_to_lie_where_the_query_says(sql: Sql, producer: str) -> None:
+    sql(
+        "CREATE TABLE t (p INT, k BIGINT PRIMARY KEY NOT ENFORCED, v INT) PARTITIONED BY (p) "
+        f"WITH ('bucket' = '-1', 'changelog-producer' = '{producer}')"
+    )
+    sql("INSERT INTO t VALUES (1, 8, 100), (1, 9, 100), (3, 10, 100)")
+    sql("INSERT INTO t REPLACE WHERE k < 10 VALUES (2, 8, 200), (2, 9, 300)")
+    assert rows(sql) == [(2, 8, 200), (2, 9, 300), (3, 10, 100)]
+    sql("INSERT INTO t REPLACE WHERE p = 2 VALUES (2, 10, 5)")
+    assert rows(sql) == [(2, 10, 5)]
+    assert sql("SELECT k FROM t WHERE p = 3") == []
+
+
+@pytest.mark.parametrize("key", ["k INT PRIMARY KEY NOT ENFORCED", "k INT"])
+def test_an_update_of_all_columns_that_would_move_a_row_is_refused(sql: Sql, key: str) -> None:
+    sql(f"CREATE TABLE t (p INT, {key}, v INT) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    sql("INSERT INTO t VALUES (1, 8, 1), (1, 9, 1)")
+    merge = "MERGE INTO t USING (SELECT {} AS p, {} AS k, 7 AS v) s ON t.v = s.v - 6 AND t.k = 8 WHEN MATCHED THEN UPDATE SET *"
+    for p, k in [(2, 8), ("NULL", 8)] + ([(1, 5)] if "PRIMARY" in key else []):
+        with pytest.raises(InvalidRequest, match=r"1 rows would get other values of .* by UPDATE SET \*"):
+            sql(merge.format(p, k))
+    assert rows(sql) == [(1, 8, 1), (1, 9, 1)]
+    sql(merge.format(1, 8))
+    assert rows(sql) == [(1, 8, 7), (1, 9, 1)]
