@@ -48,6 +48,7 @@ from .metadata.snapshot import FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import in_order, partition_values, refuse_absent, with_partition
+from .read.all_rows import with_all_rows
 from .read.changes import changes_schema, latest_schema, plan_changes
 from .read.metadata_columns import metadata_among, refuse_metadata
 from .read.net_changes import net_changes
@@ -162,6 +163,14 @@ class Table:
         return Table(self._store, self._catalog_name, self._listeners, version)
 
     @outcome(_NOTHING_CHANGED)
+    def after_commit(self, version: Version = None) -> "Table":
+        """The same table as the commit of a version left it, also with the rows that readers see only once they are compacted
+        (deletion vectors, postponed buckets); it can be read, not written. Lineage names commits, and means this.
+        """
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        return Table(store, self._catalog_name, self._listeners, with_all_rows(store, snapshot))
+
+    @outcome(_NOTHING_CHANGED)
     def pinned(self, version: Version = None) -> "Table":
         """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
 
@@ -253,12 +262,15 @@ class Table:
         """
         if limit is not None and limit < 0:
             raise InvalidRequest(f"limit = {limit}: give a number of rows.")
-        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        version = self._version if version is None else version
+        store, snapshot = resolve_version(self._store, version)
+        sees_level_0 = isinstance(version, Pinned) and version.sees_level_0
         if columns is not None:
             metadata = metadata_among(store.schema, columns)
             store.schema.fields_named([name for name in columns if name not in metadata])
         predicate = None if where is None else _bound(where, store.schema)
-        return Scan(store, snapshot, None if columns is None else tuple(columns), predicate, limit)
+        names = None if columns is None else tuple(columns)
+        return Scan(store, snapshot, names, predicate, limit, sees_level_0=sees_level_0)
 
     @outcome(_NOTHING_CHANGED)
     def to_arrow(
@@ -313,8 +325,9 @@ class Table:
     ) -> pa.Table:
         """What the commits after one version and up to another did: rows with `rowkind` (+I -U +U -D) and `snapshot_id`.
 
-        `after` None: from the first snapshot on. `until` None: up to the latest. Raises NotFound if a snapshot in between
-        has expired.
+        `after` None: from the first snapshot on. `until` None: up to the latest. A copy that is kept up to date by changes
+        begins with `after_commit(after)`, which has all rows that changes have told of. Raises NotFound if a snapshot in
+        between has expired.
         """
         store = latest_schema(self._store)
         first, last = versions_in_history(self._store, after, self._version if until is None else until)
@@ -332,7 +345,7 @@ class Table:
     @of_same_table
     def net_changes(self, after: Version, until: Version = None) -> tuple[pa.Table, pa.Table]:
         """The rows that came after one version and are there at another, and those that were there and went, in memory;
-        overwrites and rollbacks included, whatever readers of `changes` see of them.
+        overwrites and rollbacks included, whatever readers of `changes` see of them. Versions are those of `after_commit`.
 
         With a primary key a row that has changed is among those that came, with its latest values alone. Without one rows
         count: what came and went again is in neither. Raises NotFound if a snapshot in between has expired, or the first is

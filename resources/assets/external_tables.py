@@ -49,7 +49,7 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
             metadata: dict[str, Any] = {
                 "snapshot": ref.snapshot_id,
                 "branch": ref.branch,
-                "dagster/row_count": table.count(version=ref.snapshot_id),
+                "dagster/row_count": table.after_commit(ref.snapshot_id).count(),
                 "commit": f"{snapshot.commit_kind} by {snapshot.commit_user}",
                 **page_metadata(ref),
             }

@@ -77,7 +77,7 @@ class Reproducer:
                 )
             else:
                 warnings = self._run_asset(scratch, snapshot, self._opener(sources, ref.catalog), ref)
-            found = compare(table.pinned(ref.snapshot_id), scratch)
+            found = compare(table.after_commit(ref.snapshot_id), scratch.after_commit())
         return Reproduction(ref, found, tuple(warnings), scratch.identifier.branch if keep else None)
 
     def _opener(self, sources: Sources, catalog: str) -> Callable[[str], Table]:
@@ -87,7 +87,7 @@ class Reproducer:
                 raise InvalidRequest(
                     f"{name} is read now, and was not when the snapshot was made: the code has changed since."
                 )
-            return self._session.catalog_of(catalog).table(ref.table_name).pinned(ref.snapshot_id)
+            return self._session.catalog_of(catalog).table(ref.table_name).after_commit(ref.snapshot_id)
 
         return open_table
 

@@ -172,7 +172,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         (`db.t$branch_b`). A step that commits several times says by `part` which of its commits the read is for.
         """
         table, ref = self._use(context, name, ref, part)
-        scan = table.scan(columns=columns, version=ref.snapshot_id)
+        scan = table.after_commit(ref.snapshot_id).scan(columns=columns)
         frame = spark_reader.read_scan(self.spark.spark_session, table, scan, self.session.settings.warehouse)
         return marked(frame, ref)
 
@@ -188,7 +188,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
     ) -> pa.Table:
         """The table at the run's snapshot, or at `ref`, in memory; else as `read`."""
         table, ref = self._use(context, name, ref, part)
-        return table.to_arrow(columns=columns, where=where, version=ref.snapshot_id)
+        return table.after_commit(ref.snapshot_id).to_arrow(columns=columns, where=where)
 
     def increment(self, context: Context, name: str, sink: str, asset_key: dg.AssetKey) -> Increment:
         """What has come to a table between the snapshot that an asset consumed last and the run's: rows with their latest
@@ -228,7 +228,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
         def open_table(name: str) -> Table:
             table, ref = self._use(context, name)
-            return table.at(ref.snapshot_id)
+            return table.after_commit(ref.snapshot_id)
 
         return run_query(self.session, sql, open_table)
 
@@ -237,7 +237,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
         def open_table(name: str) -> Table:
             table, ref = self._use(context, name)
-            return table.at(ref.snapshot_id)
+            return table.after_commit(ref.snapshot_id)
 
         statements = Statements(self.session, lambda: self.spark.spark_session, open_table)
         result = statements.select(select)

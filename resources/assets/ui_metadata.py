@@ -81,7 +81,7 @@ def table_metadata(
     """Metadata of a whole table at a snapshot, and of the commit that made it, whose numbers are given."""
     ref = table.ref(snapshot.id)
     assert ref is not None
-    scan = table.scan(columns=[], version=snapshot.id)
+    scan = table.after_commit(snapshot.id).scan(columns=[])
     return {
         **page_metadata(ref),
         "dagster/row_count": scan.count(),
@@ -145,12 +145,13 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
     names = table.schema.partition_keys
     if before is None:
         return {
-            tuple(each.values()): (table.count(where=condition([each]), version=snapshot.id), 0, 0) for each in changed
+            tuple(each.values()): (table.after_commit(snapshot.id).count(where=condition([each])), 0, 0)
+            for each in changed
         }
     if not _is_compared(before, table):
         return None
     where = condition(changed) if names and 0 < len(changed) <= _NAMED_PARTITIONS else None
-    found = count_changes(table.at(before.id), table.at(snapshot.id), where)
+    found = count_changes(table.after_commit(before.id), table.after_commit(snapshot.id), where)
     return {tuple(_values(table, each)[name] for name in names): counts for each, counts in found}
 
 
@@ -252,7 +253,7 @@ def partition_metadata(
     table: Table, snapshot: Snapshot, partition: Mapping[str, Any], numbers: CommitNumbers
 ) -> dict[str, Any]:
     """What is true of one partition alone, in place of what `table_metadata` tells of the whole table."""
-    scan = table.scan(columns=[], where=condition([partition]), version=snapshot.id)
+    scan = table.after_commit(snapshot.id).scan(columns=[], where=condition([partition]))
     return {
         "dagster/partition_row_count": scan.count(),
         "partition_files": sum(len(split.file_paths) for split in scan.splits),

@@ -182,7 +182,7 @@ def _not_again(snapshot: Snapshot, sources: Iterable[tuple[SnapshotRef, str]]) -
 
 
 def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    pinned = table.pinned(snapshot.id)
+    pinned = table.after_commit(snapshot.id)
     schema = [(field.name, str(field.type), field.description or "") for field in pinned.schema.fields]
     properties = snapshot.properties or {}
     sources = session.sources_of(snapshot)

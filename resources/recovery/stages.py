@@ -229,7 +229,7 @@ class Recovery:
         base = self._begins_at(record, name)
         if base is None:
             raise NotFound(f"{name} had no snapshot when recovery {self.branch!r} began, and has no branch of it.")
-        return self._session.table(name).pinned(base)
+        return self._session.table(name).after_commit(base)
 
     def branched(self, name: str) -> Table:
         """The branch of a table, made if it is not there: at the snapshot that the table had when the recovery began.
@@ -299,7 +299,7 @@ class Recovery:
         published = self._publications(name)
         if published:
             main = self._catalog.table(name)
-            return compare(main.at(published[0] - 1), main.at(published[-1]))
+            return compare(main.after_commit(published[0] - 1), main.after_commit(published[-1]))
         return compare(self._catalog.consistent([name])[name], self.table(name))
 
     def _publications(self, name: str) -> list[int]:

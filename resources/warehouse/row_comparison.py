@@ -45,7 +45,7 @@ def _readable(session: WarehouseSession, ref: SnapshotRef) -> Table:
     gone = session.fate(ref)
     if gone and gone != "taken back":
         raise NotFound(f"{ref} is {gone}")
-    return session.catalog_of(ref.catalog).table(ref.table_name).at(ref.snapshot_id)
+    return session.catalog_of(ref.catalog).table(ref.table_name).after_commit(ref.snapshot_id)
 
 
 def _count(table: Table, ref: SnapshotRef) -> int:

@@ -192,7 +192,9 @@ class WarehouseSession(Catalogs):
         )
         if found is None:
             raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
-        return {name: table.pinned(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)}
+        return {
+            name: table.after_commit(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)
+        }
 
     def freshness(self, name: str, damaged: Callable[[str], object] | None = None) -> list[Lag]:
         """How far the newest change of a table is behind each table that it was made from.

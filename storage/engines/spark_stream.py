@@ -310,7 +310,10 @@ def at_position(table: Table, position: int | None) -> Table | None:
             f"A stream compares what it reads with what it has read, and that has expired. {error} Fill the sink anew under "
             "another name; OPTIONS('consumer-id' = 'job1') keeps what the stream still needs."
         ) from None
-    return None if snapshot is None else table.at(Pinned(snapshot, table.schema))
+    options = table.store.options
+    # What compactions tell of has not come to it yet.
+    sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
+    return None if snapshot is None else table.at(Pinned(snapshot, table.schema, sees_level_0))
 
 
 def _offsets(checkpoint: str, batch_id: int) -> dict[int, dict[str, Any]]:

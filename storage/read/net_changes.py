@@ -10,6 +10,9 @@ import pyarrow.compute as pc
 from ..errors import NotFound, Unsupported
 from ..lsm.row_multiset import difference, row_codes
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
+from ..metadata.history import told_of_expiry
+from ..metadata.live_files import live_files
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from .changes import ROW_KIND, SNAPSHOT_ID, changes_schema, latest_schema, plan_changes
@@ -19,12 +22,13 @@ from .split_read import ReadRequest
 def net_changes(store: TableStore, after: int, until: Snapshot) -> tuple[pa.Table, pa.Table]:
     """The rows that came after a snapshot and are there at a later one, and those that were there and went.
 
-    With a primary key a row that has changed is among those that came, with its latest values alone. Without one, rows count:
-    what came and went again is in neither. All in memory. Raises NotFound if a snapshot in between has expired, Unsupported
-    where changes do not tell what rows are now.
+    Versions are what commits left, as `Table.after_commit` shows them. With a primary key a row that has changed is among those
+    that came, with its latest values alone. Without one, rows count: what came and went again is in neither. All in memory.
+    Raises NotFound if a snapshot in between has expired, Unsupported where changes do not tell what rows are now.
     """
     snapshots = list(_snapshots(store, after, until))
     _refuse_untold(store, snapshots)
+    _refuse_unseen(store, after)
     shown = latest_schema(store)
     options = {**shown.schema.options, "streaming-read-overwrite": "true"}
     shown = shown.at_schema(replace(shown.schema, options=options))
@@ -72,3 +76,24 @@ def _refuse_untold(store: TableStore, snapshots: list[Snapshot]) -> None:
             raise Unsupported(f"{name} has a 'sequence.field': what was written last need not be what a row is now.")
         if options.told_level is not None:
             raise Unsupported(f"'changelog-producer' = {options.changelog_producer!r} of {name} tells of rows later.")
+
+
+def _refuse_unseen(store: TableStore, after: int) -> None:
+    """Raise Unsupported if a snapshot has rows in postponed buckets, which changes have told before it: who read the table at
+    that snapshot has not got them, and would get them from no change after it.
+    """
+    if not after or not store.schema.primary_keys or store.options.bucket != POSTPONED_BUCKET:
+        return
+    snapshot = store.snapshots.find(after)
+    if snapshot is None:
+        raise NotFound(f"Snapshot {after} of {store.identifier} has expired: what its readers saw cannot be told.")
+
+    def is_unseen(entry: ManifestEntry) -> bool:
+        return entry.bucket == POSTPONED_BUCKET
+
+    with told_of_expiry(store, snapshot):
+        if any(True for _ in live_files(store.manifests_of(snapshot), store.manifests.read, is_unseen)):
+            raise Unsupported(
+                f"Snapshot {after} of {store.identifier} has rows that its readers see once they are compacted: changes after it "
+                "do not tell of them."
+            )

@@ -29,11 +29,12 @@ _WATERMARK = re.compile(r"watermark-(\d+)")
 @dataclass(frozen=True)
 class Pinned:
     """A snapshot and the schema to read it with: what a version was at some moment, whatever happens later. None: it had no
-    snapshot, and stays empty.
+    snapshot, and stays empty. `sees_level_0`: with the rows that no compaction has seen yet.
     """
 
     snapshot: Snapshot | None
     schema: TableSchema
+    sees_level_0: bool = False
 
 
 Version = int | str | dt.datetime | Snapshot | Pinned | None
