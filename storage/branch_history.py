@@ -22,6 +22,7 @@ class BranchHistory:
     `taken_over`: for snapshots that brought the commits of another branch, its name. `begun_at`: the branch and the number
     of the snapshot that this one began with; None for main, and for a branch that began empty. `unchanged`: the numbers of
     those that are known to have left the rows as they were. `was_branch`: of a main that was a branch, the name it had.
+    `made_ms`: when a branch was made; None for main, and for a branch that does not say it.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -31,6 +32,7 @@ class BranchHistory:
     begun_at: tuple[str, int] | None = None
     unchanged: frozenset[int] = frozenset()
     was_branch: str = ""
+    made_ms: int | None = None
 
     @property
     def ids(self) -> Set[int]:
@@ -94,7 +96,14 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
     own = store.paths.branch
     was_branch = own if store.identifier.branch == MAIN_BRANCH != own else ""
     found = BranchHistory(
-        snapshots, tags, frozenset(taken_back_in(snapshots)), taken_over, begun_at, unchanged, was_branch
+        snapshots,
+        tags,
+        frozenset(taken_back_in(snapshots)),
+        taken_over,
+        begun_at,
+        unchanged,
+        was_branch,
+        None if origin is None else origin.create_time_ms,
     )
     return known if known is not None and known == found else found
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from lineage import NAME_LENGTH
 from storage import CommitConflict, InvalidRequest
 
 from ..links.address import plan_address, recovery_address
@@ -84,6 +85,11 @@ def start(session: Session, branch: str, fields: Fields) -> None:
     if not branch:
         raise InvalidRequest(
             "Say what the recovery is to be called: its name is that of its branch. Nothing has been done."
+        )
+    if len(branch) > NAME_LENGTH:
+        raise InvalidRequest(
+            f"A recovery whose name has {len(branch)} characters is not begun: at most {NAME_LENGTH} are kept by lineage. "
+            "Choose a shorter name. Nothing has been done."
         )
     plan = plan_recovery(session, ref_of(fields["bad"]), mode_of(fields["mode"]))
     if fingerprint(plan) != fields["plan"]:

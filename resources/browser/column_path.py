@@ -1,10 +1,11 @@
 """The path of one column through snapshots: which columns of which snapshots it was computed from, and where that ends."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lineage import LineageStore, current_columns, trace
-from storage import NotFound, SnapshotRef, StorageError
+from storage import NotFound, SnapshotRef, StorageError, Table
 
 from ..session import Session
 from .rows_of import change_of
@@ -15,13 +16,16 @@ _MOST_STEPS = 500
 
 @dataclass(frozen=True, slots=True)
 class ColumnStep:
-    """A column of a snapshot, so many hops away, and what it was computed from; `ends`: why the path goes no further."""
+    """A column of a snapshot, so many hops away, and what it was computed from; `carried`: the snapshots of its own table whose
+    values of it were taken over as they are, with its name there; `ends`: why the path goes no further.
+    """
 
     hops: int
     ref: SnapshotRef
     column: str
     sources: tuple[tuple[SnapshotRef, str], ...] = ()
     ends: str = ""
+    carried: tuple[tuple[SnapshotRef, str], ...] = ()
 
 
 def column_path(
@@ -39,7 +43,7 @@ def column_path(
         for place in frontier:
             step = _step(session, stores, *place, hops)
             steps.append(step)
-            for source in step.sources:
+            for source in (*step.sources, *step.carried):
                 if source not in seen:
                     seen.add(source)
                     following.append(source)
@@ -67,7 +71,8 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
     made_from = trace(stores, ref, "up", 1).snapshots or list(current.values())
     if not made_from:
         return ColumnStep(hops, ref, column, ends="it was made from no other snapshot")
-    if not computed:
+    carried = tuple(_carried(session, ref, table, column, made_from))
+    if not computed and not carried:
         return ColumnStep(hops, ref, column, ends="its writer did not say which columns it read")
     sources = [
         (source, name)
@@ -75,5 +80,28 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
         for source in made_from
         if (source.catalog, source.database, source.table) == (catalog, database, table_name)
     ]
-    ends = "" if sources else "it is a constant, or was computed from no column that is known"
-    return ColumnStep(hops, ref, column, tuple(sources), ends)
+    ends = "" if sources or carried else "it is a constant, or was computed from no column that is known"
+    return ColumnStep(hops, ref, column, tuple(each for each in sources if each not in carried), ends, carried)
+
+
+def _carried(
+    session: Session, ref: SnapshotRef, table: Table, column: str, made_from: Iterable[SnapshotRef]
+) -> Iterator[tuple[SnapshotRef, str]]:
+    """The snapshots of the same table that a snapshot went on from, as an UPDATE does, or took over from a branch, each with the
+    name that a column had there: columns are known by their numbers.
+    """
+    number = next(field.id for field in table.pinned(ref.snapshot_id).schema.fields if field.name == column)
+    for source in made_from:
+        if (source.catalog, source.database, source.table) != (ref.catalog, ref.database, ref.table):
+            continue
+        name = column
+        # Of what is gone, the name is all that is known.
+        with suppress(StorageError):
+            fields = (
+                session.catalog_of(source.catalog).table(source.table_name).pinned(source.snapshot_id).schema.fields
+            )
+            there = [field.name for field in fields if field.id == number]
+            if not there:
+                continue
+            name = there[0]
+        yield source, name

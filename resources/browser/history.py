@@ -26,13 +26,15 @@ _MOST_KEYS = 400
 @dataclass(frozen=True, slots=True)
 class Lane:
     """A branch of a table, or what was main before a branch became it, by the name `former` that this had. `forks_at`: the dot
-    of the snapshot that it began with. `state`: `dropped`, `damaged`, `replaced`, or empty.
+    of the snapshot that it began with. `state`: `dropped`, `damaged`, `replaced`, or empty. `made_ms`: when a branch was made,
+    if that is known.
     """
 
     place: Place
     state: str = ""
     forks_at: int | None = None
     former: str = ""
+    made_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -311,7 +313,7 @@ class _Drawing:
         if history.begun_at is not None and place[3] != "main":
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
-        return Lane(place, "", forks_at)
+        return Lane(place, "", forks_at, made_ms=history.made_ms)
 
 
 def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ from ..recovery.progress import progress as progress_of
 from ..recovery.record import names
 from ..recovery.words import OPS
 from ..session import Session
+from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .tokens import TOKEN
 from .view import parameters_of
 
@@ -139,7 +142,8 @@ def _recovery(request: Request) -> Response:
         )
     examples = next((row.comparison.examples for row in rows if row.name == shown and row.comparison), None)
     hidden = hidden_of(branch, shown_state)
-    shown_stages = stages(progress, browser.links)
+    by_hand = [] if trouble else [name for name in progress.left if name not in assets]
+    shown_stages = stages(progress, browser.links, {name: by_sql(session, branch, name) for name in by_hand})
     return browser.render(
         request,
         "recovery.html",
@@ -160,6 +164,7 @@ def _recovery(request: Request) -> Response:
             command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))
         ],
         needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
+        by_hand=by_hand,
         is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
@@ -236,8 +241,27 @@ def _row(
         return TableRow(name, state, is_left, None, str(error))
 
 
-def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
-    """The steps of a recovery, each with its ways on where it is the one to be taken now."""
+def by_sql(session: Session, branch: str, name: str) -> str:
+    """The command that writes a table which no asset makes on the branch of a recovery: by the statement that made it on main,
+    if that says how all of it is made, else by one that is to be completed.
+    """
+    statement = f"INSERT OVERWRITE {name} SELECT …"
+    # What is damaged, or gone, is told beside.
+    with suppress(StorageError):
+        made = session.catalog.table(name).last_change()
+        snapshot = None if made is None else session.catalog.table(name).snapshot(made.snapshot_id)
+        said = "" if snapshot is None else (snapshot.properties or {}).get(STATEMENT_PROPERTY, "")
+        is_all = snapshot is not None and snapshot.delta_record_count == snapshot.total_record_count
+        if said.startswith("INSERT OVERWRITE ") or (is_all and said.startswith("INSERT INTO ")):
+            statement = said.replace("INSERT INTO", "INSERT OVERWRITE", 1)
+    return command("recovery correct", branch, sql=statement)
+
+
+def stages(progress: Progress, links: DagsterLinks, by_hand: Mapping[str, str] | None = None) -> list[Stage]:
+    """The steps of a recovery, each with its ways on where it is the one to be taken now. `by_hand`: for tables that are left
+    and that no asset makes, the command that writes each.
+    """
+    by_hand = by_hand or {}
     if progress.trouble:
         return []
     branch = progress.branch
@@ -256,7 +280,9 @@ def stages(progress: Progress, links: DagsterLinks) -> list[Stage]:
         undo_bad=True,
     )
     backfill = way("Compute what is left", "recovery_backfill", command("recovery backfill", branch))
-    ways = [(), (correct, undo) if progress.bad else (correct,), (backfill, correct), (), ()]
+    written = tuple((f"Write {name} by SQL: no asset makes it", "", shown) for name, shown in by_hand.items())
+    computed = (*([backfill] if len(by_hand) < len(progress.left) else []), *written, correct)
+    ways = [(), (correct, undo) if progress.bad else (correct,), computed, (), ()]
     named = ("branched", "corrected", "computed anew", "published")
     # It was published in spite of them.
     left_out = {1: bool(progress.wrong), 2: len(progress.left) > len(progress.wrong)}

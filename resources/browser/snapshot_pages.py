@@ -120,6 +120,7 @@ def _page(request: Request) -> Response:
         query=view.query(),
         fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
+        before=_change_before(platform, graph.root),
         open_recoveries=platform.open_recoveries(ref),
         silent_catalogs=silent_catalogs(browser.session),
         reproduce=command("reproduce", str(ref)),
@@ -132,6 +133,16 @@ def _page(request: Request) -> Response:
         ),
         **details,
     )
+
+
+def _change_before(platform: Platform, ref: SnapshotRef) -> SnapshotRef | None:
+    """The change that a branch had before a snapshot of it, if both are there to be compared."""
+    history = None if "~" in ref.branch else platform.branches.get(place_of(ref))
+    if history is None or history.find(ref.snapshot_id) is None:
+        return None
+    earlier = (each for each in reversed(history.known) if each.id < ref.snapshot_id and each.changes_rows)
+    found = next(earlier, None)
+    return None if found is None else SnapshotRef(*place_of(ref), found.id, found.time_ms)
 
 
 def _quoted(ref: SnapshotRef) -> str:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from lineage import trace
+from lineage import NAME_LENGTH, trace
 from storage import InvalidRequest, SnapshotRef
 
 from ..links.address import command, plan_address, snapshot_address, text_of
@@ -23,7 +23,7 @@ from .lanes import lay_out
 from .path import path_through
 from .rows_of import change_of
 from .spoilt import SHOWN, refuse_unknown
-from .svg import lane_names, picture
+from .svg import LaneName, lane_names, picture
 from .tokens import TOKEN
 from .view import WHOLE, parameters_of, ref_of
 
@@ -72,7 +72,7 @@ def _spoilt(request: Request) -> Response:
     )
 
 
-def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[tuple[str, str, bool, bool]], str]:
+def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[LaneName], str]:
     """Names of lanes, and the picture of all that a snapshot itself went into; nothing if that is nothing, or too much."""
     edges = trace(platform.stores, bad, "down").edges
     if not 0 < len(edges) <= _MOST_DRAWN:
@@ -119,6 +119,7 @@ def _plan(request: Request) -> Response:
         mode=mode,
         modes=_MODES,
         name=name,
+        longest=NAME_LENGTH,
         hidden=hidden,
         token_name=TOKEN,
         token=browser.tokens.issue(START, hidden),

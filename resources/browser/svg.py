@@ -1,13 +1,14 @@
 """The picture of a history as SVG text. Every name is escaped; colours are classes, which the page or a style inside explain."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import escape
 
 from storage import SnapshotRef
 
 from ..links.shown_text import shown
-from .history import Dot, History
+from .history import Dot, History, Lane
 from .lanes import HEAD, MARGIN, RADIUS, Layout
 from .path import Path
 from .view import View
@@ -28,17 +29,45 @@ def picture(history: History, layout: Layout, view: View, link: Link, path: Path
     return _svg(layout.width, layout.height, body, "history" + (" has-selection" if path else ""))
 
 
-def lane_names(history: History, view: View) -> list[tuple[str, str, bool, bool]]:
-    """Of each lane that has a place: its name, what has become of it, whether it is a main branch, and whether it is shown."""
-    rows = [(lane.name, lane.state, lane.is_main, view.shows_lane(lane)) for lane in history.lanes]
-    return [row for row in rows if row[3] or view.gaps]
+@dataclass(frozen=True, slots=True)
+class LaneName:
+    """The name of a lane beside the picture. `state`: what has become of it; `is_later`: it was made after the moment shown."""
+
+    name: str
+    state: str
+    is_main: bool
+    is_shown: bool
+    made_ms: int | None
+    is_later: bool
+
+
+def lane_names(history: History, view: View) -> list[LaneName]:
+    """The names of the lanes that have a place."""
+    rows = [
+        LaneName(lane.name, lane.state, lane.is_main, view.shows_lane(lane), lane.made_ms, _is_later(lane, view))
+        for lane in history.lanes
+    ]
+    return [row for row in rows if row.is_shown or view.gaps]
+
+
+def _is_later(lane: Lane, view: View) -> bool:
+    """Whether a branch was made after the moment that a view is of."""
+    if view.at is None or lane.made_ms is None:
+        return False
+    return lane.made_ms > round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _made(lane: Lane, view: View) -> tuple[str, str]:
+    """A class, and an attribute, by which a page's script shows a branch from when it was made on."""
+    made = "" if lane.made_ms is None else f' data-made="{lane.made_ms}"'
+    return " unmade" if _is_later(lane, view) else "", made
 
 
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name" x="8" y="{y + 4}">{_label(history.lanes[index].name)}</text>'
-        for index, y in enumerate(layout.y)
+        f'<text class="lane-name{_made(lane, view)[0]}" x="8" y="{layout.y[index] + 4}">{_label(lane.name)}</text>'
+        for index, lane in enumerate(history.lanes)
         if layout.lanes[index]
     )
     body = "".join(_lines(history, layout, view, lambda _: "", path))
@@ -88,9 +117,11 @@ def _svg(width: int, height: int, body: str, classes: str) -> str:
 
 
 def _lines(history: History, layout: Layout, view: View, link: Link, path: Path | None) -> Iterable[str]:
+    # A page's script stretches it; what keeps its shape is in picture.css.
+    yield '<g class="stretched">'
     for left, _ in layout.days:
         yield f'<line class="day" x1="{left}" y1="{HEAD - 8}" x2="{left}" y2="{layout.height}"/>'
-    yield from _lanes(history, layout)
+    yield from _lanes(history, layout, view)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
         if not (layout.dots[source] and layout.dots[sink]):
@@ -114,10 +145,12 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
         yield f'<rect class="later" x="{layout.width}" y="0" width="0" height="{layout.height}"/>'
     # Above all, since a page keeps it in sight.
     yield f'<g class="axis"><rect x="0" y="0" width="{layout.width}" height="{HEAD - 8}"/>'
-    yield "".join(f'<text class="day-name" x="{left + 4}" y="16">{day}</text>' for left, day in layout.days) + "</g>"
+    yield (
+        "".join(f'<text class="day-name" x="{left + 4}" y="16">{day}</text>' for left, day in layout.days) + "</g></g>"
+    )
 
 
-def _lanes(history: History, layout: Layout) -> Iterable[str]:
+def _lanes(history: History, layout: Layout, view: View) -> Iterable[str]:
     first, last = _ends(history)
     for index, lane in enumerate(history.lanes):
         if not layout.lanes[index]:
@@ -130,10 +163,12 @@ def _lanes(history: History, layout: Layout) -> Iterable[str]:
         classes = "lane" if lane.is_main else "lane branch"
         if lane.is_main:
             end = layout.width - MARGIN // 2
-        yield f'<line class="{classes}{" gone" if lane.state else ""}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"/>'
+        classes += " gone" if lane.state else ""
+        later, made = _made(lane, view)
+        yield f'<line class="{classes}{later}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"{made}/>'
         if lane.forks_at is not None and layout.lanes[history.dots[lane.forks_at].lane]:
             above = layout.y[history.dots[lane.forks_at].lane]
-            yield _step("fork", layout.x[lane.forks_at], above, start, y)
+            yield _step(f"fork{later}", layout.x[lane.forks_at], above, start, y, made)
     for source, sink in history.joins:
         if not (layout.lanes[history.dots[source].lane] and layout.lanes[history.dots[sink].lane]):
             continue
@@ -155,9 +190,9 @@ def _ends(history: History) -> tuple[dict[int, int], dict[int, int]]:
     return first, last
 
 
-def _step(kind: str, x1: int, y1: int, x2: int, y2: int) -> str:
+def _step(kind: str, x1: int, y1: int, x2: int, y2: int, made: str = "") -> str:
     middle = (x1 + x2) // 2
-    return f'<path class="{kind}" d="M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"/>'
+    return f'<path class="{kind}" d="M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"{made}/>'
 
 
 def _arc(layout: Layout, history: History, source: int, sink: int, classes: str) -> str:

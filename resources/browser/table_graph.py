@@ -1,8 +1,9 @@
 """Which tables are made from which, with what there is to say of each: the newest snapshot, its rows, how far it is behind."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lineage import made_from
 from storage import BranchHistory, InvalidRequest, Snapshot, SnapshotRef
@@ -78,6 +79,15 @@ class TableGraph:
         """The tables whose name contains a text."""
         return self._only({node.name for node in self.nodes if is_named(node.name, text)})
 
+    def sorted_by(self, column: str) -> "TableGraph":
+        """The same with its tables in the order of a column, by the names of `View`; what has no value comes last."""
+        if not column:
+            return self
+        value, is_falling = _VALUES[column.removeprefix("-")], column.startswith("-")
+        known = [node for node in self.nodes if value(node) is not None]
+        listed = sorted(known, key=lambda node: value(node), reverse=is_falling)
+        return replace(self, nodes=(*listed, *(node for node in self.nodes if value(node) is None)))
+
     def folded(self, databases: Iterable[str]) -> "TableGraph":
         """With these databases as one node each."""
         wanted = set(databases)
@@ -110,6 +120,20 @@ class TableGraph:
             frontier = {other for name in frontier for other in following.get(name, ())} - seen
             seen |= frontier
         return seen
+
+
+# What tables are listed by; None where a cell is empty.
+_VALUES: Mapping[str, Callable[[TableNode], Any]] = {
+    "table": lambda node: _natural(node.shown),
+    "change": lambda node: node.latest and node.latest.snapshot_id,
+    "committed": lambda node: node.time_ms,
+    "rows": lambda node: node.rows,
+    "records": lambda node: node.records if node.latest else None,
+    "behind": lambda node: node.behind,
+    "branches": lambda node: len(node.branches) or None,
+    "tags": lambda node: node.tags or None,
+    "recoveries": lambda node: node.recoveries or None,
+}
 
 
 def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:

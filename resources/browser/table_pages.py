@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from .app import Browser
 
 
+# Heading, parameter of the address, whether it is a number, and what it is.
+_COLUMNS = (
+    ("table", "table", False, ""),
+    ("newest change", "change", True, "the number of the newest snapshot that changed rows: compactions are left out"),
+    ("committed (UTC)", "committed", False, "when the newest change was committed"),
+    ("rows", "rows", True, "at most as many as records; empty where reading them all alone would tell"),
+    ("records", "records", True, "of files, before rows of a key are merged"),
+    ("changes behind", "behind", True, "changes of the tables it was made from that came after what it was made from"),
+    ("branches", "branches", True, "besides main"),
+    ("tags", "tags", True, "of main"),
+    ("open recoveries", "recoveries", False, "in which the table is being repaired"),
+)
+
+
 def routes() -> list[BaseRoute]:
     """The first page: the tables and what they are made from."""
     return [Route("/", _page, name="tables")]
@@ -38,7 +52,8 @@ def _page(request: Request) -> Response:
         title="Tables",
         view=view,
         graph=shown,
-        found=_found(shown, view.find),
+        found=_found(shown, view.find).sorted_by(view.sort),
+        columns=_COLUMNS,
         folded=folded,
         databases=graph.databases,
         picture=table_picture(shown.folded(folded), base, view),

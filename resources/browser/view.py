@@ -14,6 +14,7 @@ from .history import Dot, Lane
 
 DIRECTIONS = ("up", "down", "both")
 ARCS = ("selected", "all", "none")
+SORTS = ("table", "change", "committed", "rows", "records", "behind", "branches", "tags", "recoveries")
 MOST_COMMITS = 20_000
 MOST_HOPS = 1_000
 
@@ -25,8 +26,9 @@ class View:
     `select`: a snapshot, as `text_of` writes it. `hops` None: as far as there is. `at`: the platform as it was at this moment
     (UTC). `until`, `limit`: the newest commits that are loaded. `tables`, `job`, `run`, `partition`, `kind`: texts that what
     is shown contains; of `tables` any of several, with commas between. `gaps`: tables and branches that are left out keep
-    their place. Of the graph of tables `focus` is the table in the
-    middle, `fold` are the databases that are one box, with commas between, and `find` is what names are searched for.
+    their place. Of the graph of tables `focus` is the table in the middle, `fold` are the databases that are one box, with commas
+    between, and `find` is what names are searched for; `sort` is the column that the tables are listed by, from the greatest on
+    with a hyphen before it.
     """
 
     select: str = ""
@@ -48,6 +50,7 @@ class View:
     focus: str = ""
     fold: str = ""
     find: str = ""
+    sort: str = ""
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "View":
@@ -202,6 +205,7 @@ _READERS: dict[str, Any] = {
     "unchanged": _flag,
     "compactions": _flag,
     "arcs": _of(ARCS),
+    "sort": _of((*SORTS, *(f"-{name}" for name in SORTS))),
 }
 
 

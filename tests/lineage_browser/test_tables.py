@@ -1,6 +1,7 @@
 """The graph of tables: what is made from what, where it stands, and how new it is."""
 
 import random
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -150,3 +151,23 @@ def test_what_was_made_from_a_table_that_is_gone_is_as_far_behind_as_that_was(se
     session.sql("CREATE TABLE shop.gone AS SELECT 5 AS id", "duckdb")
     assert behind(session, "shop.mart") == 1
     assert {lag.source.table_name: lag.snapshots_behind for lag in session.freshness("shop.mart")}["shop.orders"] == 1
+
+
+def test_tables_are_listed_by_the_column_that_the_address_says(session: Session, client: TestClient) -> None:
+    made(session, "raw.few", barrier=1)
+    for barrier in (2, 3, 4):
+        made(session, "raw.many", barrier=barrier)
+    session.catalog.create_table("raw.none", SCHEMA)
+
+    def listed(query: str) -> list[str]:
+        page = client.get(f"/{query}").text
+        return re.findall(r'history\?tables=snapline\.(raw\.\w+)"', page.partition('id="tables"')[2])
+
+    assert listed("?sort=records") == ["raw.few", "raw.many", "raw.none"]
+    assert listed("?sort=-records") == ["raw.many", "raw.few", "raw.none"]
+    assert listed("?sort=-table") == ["raw.none", "raw.many", "raw.few"]
+    page = client.get("/?sort=-records&find=raw").text
+    # Numbers begin with the greatest; the search stays.
+    assert 'aria-sort="descending"' in page and "?find=raw&amp;sort=records#tables" in page
+    assert "?find=raw&amp;sort=-behind#tables" in page
+    assert client.get("/?sort=nothing").status_code == 400

@@ -1,18 +1,25 @@
 """Ways between pages, and what a page says of what it does not show."""
 
 import re
+import shlex
+from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
+import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from resources import Session
+from resources.browser.actions import start
+from resources.browser.alone import alone_page
 from resources.browser.app import browser_app
 from resources.browser.server import below
 from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
+from storage import InvalidRequest
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ROWS = pa.table({"id": [1]})
@@ -95,3 +102,68 @@ def test_links_to_a_table_that_was_renamed_lead_to_its_name_of_today(session: Se
     # Another table has the name now: that is what it means.
     two(session, "shop.old")
     assert "shop.old@1" in client.get("/snapshot?ref=snapline.shop.old@1").text
+
+
+def test_a_snapshot_is_compared_with_the_change_before_by_a_click(session: Session, client: TestClient) -> None:
+    two(session)
+    session.table("shop.orders").compact(full=True)
+    page = client.get("/snapshot?ref=snapline.shop.orders@2").text
+    (link,) = re.findall(r'href="([^"]*)">With the one before', page)
+    compared = client.get(link.replace("&amp;", "&"))
+    assert compared.status_code == 200 and "1 rows added" in compared.text
+    assert "With the one before" not in client.get("/snapshot?ref=snapline.shop.orders@1").text
+    assert "a table with a number" in client.get("/compare").text
+
+
+def test_a_branch_is_not_there_before_it_was_made(session: Session, client: TestClient) -> None:
+    two(session)
+    session.table("shop.orders").branches.create("fix", snapshot_id=1)
+    session.table("shop.orders$branch_fix").write(ROWS)
+    newest = session.table("shop.orders").snapshot()
+    assert newest is not None
+    made_ms = session.table("shop.orders").history().made_ms, session.table("shop.orders$branch_fix").history().made_ms
+    assert made_ms[0] is None and made_ms[1] is not None and made_ms[1] >= newest.time_ms
+    before, after = (datetime.fromtimestamp((made_ms[1] + later) / 1000, UTC).isoformat() for later in (-1, 1))
+    for moment, is_there in ((before, False), (after, True)):
+        page = client.get("/history", params={"at": moment}).text
+        # The lane, its fork, and its name.
+        assert len(re.findall(rf'class="[^"]*unmade" [^>]*data-made="{made_ms[1]}"', page)) == (0 if is_there else 3)
+        assert ('class="lane-name unmade"' in client.get("/history.svg", params={"at": moment}).text) != is_there
+
+
+def test_the_name_of_a_recovery_is_no_longer_than_lineage_keeps(session: Session, client: TestClient) -> None:
+    two(session)
+    page = client.get("/plan?ref=snapline.shop.orders@2").text
+    assert 'maxlength="190"' in page
+    with pytest.raises(InvalidRequest, match="at most 190"):
+        start(session, "x" * 191, {})
+
+
+def test_a_table_that_no_asset_makes_is_written_by_a_command_of_the_page(session: Session, client: TestClient) -> None:
+    session.sql(
+        "CREATE TABLE d.raw AS SELECT 1 AS a; INSERT INTO d.raw VALUES (2); CREATE TABLE d.t AS SELECT a FROM d.raw",
+        "duckdb",
+    )
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.raw@2")))
+    recovery.correct("DELETE FROM d.raw WHERE a = 2")
+    page = unescape(client.get("/recoveries/fix").text)
+    assert "no asset: to be written by SQL" in page and "Compute what is left" not in page
+    (command,) = re.findall(r"Write d\.t by SQL: no asset makes it: <code>(.*?)</code>", page)
+    assert shlex.split(command) == [
+        "snapline",
+        "recovery",
+        "correct",
+        "fix",
+        "--sql",
+        "INSERT OVERWRITE d.t SELECT a FROM d.raw",
+    ]
+    answer = CliRunner().invoke(cli, shlex.split(command)[1:])
+    assert answer.exit_code == 0, answer.output
+    assert "no asset: to be written by SQL" not in client.get("/recoveries/fix").text
+
+
+def test_a_file_of_its_own_says_what_it_shows_and_as_of_when(session: Session) -> None:
+    two(session)
+    page = alone_page(session, session.ref("shop.orders@2"), "up", 1)
+    assert "What it was made from, over one hop: 1 snapshot of 1 table, committed from 2" in page
+    assert "What has come since is not in this file." in page

@@ -63,7 +63,8 @@ function browse(arcs) {
     sinks.get(source).push(sink);
   }
   const hover = picture.querySelector(".hover"), drawn = picture.querySelector(".arcs");
-  const later = picture.querySelector(".later");
+  const later = picture.querySelector(".later"), stretched = picture.querySelector(".stretched");
+  const branches = [...document.querySelectorAll("#lanes [data-made]")];
   const width = Number(picture.getAttribute("width")), height = Number(picture.getAttribute("height"));
   let scale = 1, selected = dots.findIndex((dot) => dot.classList.contains("selected"));
   showNewest();
@@ -196,8 +197,8 @@ function browse(arcs) {
     hover.replaceChildren();
     if (index < 0 || index === selected || setting("arcs", "selected") === "none") return;
     const start = changeOf(index);
-    for (const source of sources.get(start) || []) draw(source, start, "arc on", hover);
-    for (const sink of sinks.get(start) || []) draw(start, sink, "arc on", hover);
+    for (const source of sources.get(start) || []) draw(source, start, "arc on up", hover);
+    for (const sink of sinks.get(start) || []) draw(start, sink, "arc on down", hover);
   });
 
   // --- the platform as it was at a moment: what came later is shaded, nothing moves
@@ -207,24 +208,27 @@ function browse(arcs) {
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
   if (at?.value) showMoment(at.value);
-  function shade(count) {
+  function shade(count, until) {
     const edge = count >= dots.length ? width : x[count] - 9;
     later.setAttribute("x", edge);
     later.setAttribute("width", Math.max(0, width - edge));
+    // Branches that had not been made by then.
+    for (const each of branches) each.classList.toggle("unmade", Number(each.dataset.made) > until);
   }
   function showMoment(asked) {
     const utc = /(Z|[+-]\d\d:\d\d)$/i.test(asked) ? asked : asked + "Z";
-    const first = asked ? dots.findIndex((dot) => Number(dot.dataset.time) > Date.parse(utc)) : -1;
+    const until = asked ? Date.parse(utc) : Infinity;
+    const first = dots.findIndex((dot) => Number(dot.dataset.time) > until);
     const count = first < 0 ? dots.length : first;
     at.value = asked;
     slider.value = count;
     moment.textContent = asked ? asked.replace("T", " ") + " UTC" : "now";
-    shade(count);
+    shade(count, until);
   }
   slider.addEventListener("input", () => {
     const count = Number(slider.value);
-    shade(count);
     const time = count >= dots.length ? "" : count > 0 ? timeOf(count - 1) : timeOf(0, -1);
+    shade(count, time ? Date.parse(time.replace(" ", "T") + "Z") : Infinity);
     moment.textContent = time ? time + " UTC" : "now";
     if (alone) return;
     at.value = time.replace(" ", "T");
@@ -277,9 +281,11 @@ function browse(arcs) {
   function zoom(factor) {
     const middle = (scroller.scrollLeft + room() / 2) / scale;
     scale = Math.min(4, Math.max(0.1, scale * factor));
-    // Lanes keep their height beside their names. A transform stretches the picture, so that it is not laid out anew.
-    picture.style.transform = `scaleX(${scale})`;
-    picture.parentElement.style.width = `${width * scale}px`;
+    // Lanes keep their height beside their names. What is stretched is not laid out anew; dots and times undo it for themselves.
+    stretched.style.transform = `scaleX(${scale})`;
+    picture.style.setProperty("--kept", 1 / scale);
+    picture.setAttribute("width", width * scale);
+    picture.setAttribute("viewBox", `0 0 ${width * scale} ${height}`);
     scroller.scrollLeft = middle * scale - room() / 2;
   }
   for (const button of document.querySelectorAll("[data-zoom]")) {

@@ -1,0 +1,35 @@
+"""The path of a column goes on where a table went on from itself: changes by a condition, merges, publications."""
+
+from starlette.testclient import TestClient
+
+from resources import Session
+from resources.browser.column_path import ColumnStep, column_path
+
+
+def steps(session: Session, ref: str, column: str) -> dict[str, ColumnStep]:
+    return {str(step.ref): step for step in column_path(session, session.stores_to_ask(), session.ref(ref), column)}
+
+
+def test_a_path_goes_on_through_an_update_and_what_a_column_was_called_before(
+    session: Session, client: TestClient
+) -> None:
+    session.sql(
+        "CREATE TABLE d.raw AS SELECT 1 AS a, 2 AS b; CREATE TABLE d.t AS SELECT a, b FROM d.raw; "
+        "ALTER TABLE d.t RENAME COLUMN a TO first; UPDATE d.t SET b = 3 WHERE first = 1",
+        "duckdb",
+    )
+    found = steps(session, "d.t@2", "first")
+    assert [(str(ref), name) for ref, name in found["d.t@2"].carried] == [("d.t@1", "a")]
+    assert [(str(ref), name) for ref, name in found["d.t@1"].sources] == [("d.raw@1", "a")]
+    page = client.get("/column", params={"ref": "snapline.d.t@2", "column": "first"}).text
+    assert "taken over from" in page and "d.raw@1" in page
+
+
+def test_a_path_goes_on_through_what_main_took_over_of_a_branch(session: Session) -> None:
+    session.sql("CREATE TABLE d.raw AS SELECT 1 AS a; CREATE TABLE d.t AS SELECT a FROM d.raw", "duckdb")
+    table = session.table("d.t")
+    table.branches.create("fix")
+    session.sql("INSERT OVERWRITE d.`t$branch_fix` SELECT a + 1 AS a FROM d.raw; INSERT INTO d.t VALUES (9)", "duckdb")
+    table.branches.merge("fix", discard_main=True)
+    found = steps(session, "d.t", "a")
+    assert "d.t$branch_fix@2" in found and "d.raw@1" in found
