@@ -13,7 +13,15 @@ from numbers import Integral
 
 from .arguments import checked
 from .branches import make_branch, show_branch
-from .errors import AlreadyExists, CommitConflict, CorruptData, InvalidRequest, StorageError, Unsupported
+from .errors import (
+    AlreadyExists,
+    CommitConflict,
+    CorruptData,
+    InvalidRequest,
+    StorageError,
+    StoreUnavailable,
+    Unsupported,
+)
 from .identifier import check_branch_name
 from .journal import Journal, Publication
 from .maintain.adopt import made_for, refuse_later_changes, refuse_other_main
@@ -114,10 +122,22 @@ class BranchSet:
                 told = hidden(
                     f"Branch {self.branch!r} of {branch.identifier.full_name} was not taken away again: {other}"
                 )
-                if isinstance(error, StorageError):
+                if isinstance(error, StoreUnavailable) and isinstance(other, StoreUnavailable):
+                    # As on a full disk: what each says of repeating it alone does not hold of the set.
+                    told = f"{error.reason or error} {self._stays_on(branch)}"
+                    error.args, error.reason = (told, *error.args[1:]), told
+                    error.says_outcome, error.landed = True, None
+                elif isinstance(error, StorageError):
                     error.args = (f"{error} {told}", *error.args[1:])
                 else:
                     error.add_note(told)
+
+    def _stays_on(self, branch: TableStore) -> str:
+        table = branch.identifier.full_name
+        return (
+            f"Branch {self.branch!r} of {table} is there, and could not be taken away again. Mend the store, delete it "
+            f"(`snapline delete-branch {table} --name {self.branch}`), then repeat the call."
+        )
 
     @outcome(
         "What was done before stays done. Mend the store, then repeat the call, which goes on from there.",

@@ -606,7 +606,8 @@ class Catalog:
                 if not goes_back:
                     refuse_name_of_late(self._file_io, names, target, self._clock.now_ms())
                 names.append(FormerName(identifier.full_name, self._clock.now_ms()))
-                write_former_names(self._file_io, source, names, store.read_witness())
+                with outcome(f"Nothing is done: the table is called {identifier.full_name}.", landed=False):
+                    write_former_names(self._file_io, source, names, store.read_witness())
             if self._file_io.moves_at_once:
                 self._clear(self._path(target))
                 self._move(store, target, refuse)
