@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from .altering import alter
 from .arguments import checked
-from .basis import Basis
+from .basis import Basis, repeated
 from .branch_history import BranchHistory
 from .branches import Branches
 from .clock import Clock
@@ -29,7 +29,7 @@ from .maintain.beside_publication import beside
 from .maintain.check import check_table
 from .maintain.compaction import Progress, Run, compact
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
-from .maintain.expire_partitions import expired_partitions
+from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant
 from .maintain.follow import tell_after
 from .maintain.orphan_files import OrphanFile, remove_orphan_files
@@ -634,11 +634,20 @@ class Table:
         them. `dry_run` drops nothing.
         """
         self._commits.check_writable()
-        expired = at_latest(self._store, self._store.snapshots.latest, partial(expired_partitions, self._store))
-        self._store.refuse_other_table()
-        if expired and not dry_run:
-            self._drop(expired)
-        return expired
+        store = self._store
+        if dry_run:
+            expired = at_latest(store, store.snapshots.latest, partial(expired_partitions, store))
+            store.refuse_other_table()
+            return expired
+
+        def drop(basis: Basis) -> list[dict[str, Any]]:
+            expired = expired_partitions(store, basis.snapshot)
+            store.refuse_other_table()
+            if expired:
+                self._drop(expired, refuse_written_since(store, basis.snapshot, expired))
+            return expired
+
+        return repeated(store, drop, reads_rows=False)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def drop_partition(self, *partitions: Mapping[str, Any]) -> Snapshot | None:
@@ -648,9 +657,10 @@ class Table:
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
         return self._drop([self.partition_values(partition) for partition in partitions])
 
-    def _drop(self, partitions: Sequence[Mapping[str, Any]]) -> Snapshot | None:
+    def _drop(self, partitions: Sequence[Mapping[str, Any]], guard: Guard | None = None) -> Snapshot | None:
         overwrite = Overwrite(matching=tuple(partitions))
-        return self._commits.commit([], CommitDetails(operation="DROP PARTITION"), overwrite=overwrite)
+        details = CommitDetails(operation="DROP PARTITION")
+        return self._commits.commit([], details, overwrite=overwrite, guard=guard)
 
     @outcome(_PARTLY_DONE)
     def remove_orphan_files(

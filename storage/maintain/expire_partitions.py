@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..date_pattern import python_format
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, RowsChanged
 from ..metadata.manifest import ADD, ManifestEntry
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.scan import Scan
+from ..write.attempt import Guard
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m")
@@ -49,6 +50,21 @@ def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dic
         if time is not None and (now - time) / dt.timedelta(milliseconds=1) > age_ms:
             found.append((time, values))
     return [values for _, values in sorted(found, key=lambda one: (one[0], str(one[1])))]
+
+
+def refuse_written_since(store: TableStore, judged: Snapshot | None, expired: Sequence[Mapping[str, Any]]) -> Guard:
+    """A guard that raises RowsChanged if partitions that had expired at a snapshot have not at the newest one: others have
+    written to them.
+    """
+
+    def refuse(latest: Snapshot | None) -> None:
+        if latest is None or judged is None or latest.identity == judged.identity:
+            return
+        still = expired_partitions(store, latest)
+        if young := [partition for partition in expired if partition not in still]:
+            raise RowsChanged(f"Others have written to partition {young[0]} of {store.identifier} meanwhile.")
+
+    return refuse
 
 
 def _written_since(store: TableStore, snapshot: Snapshot | None, time_ms: int) -> set[bytes]:
