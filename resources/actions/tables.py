@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Annotated
 
-from storage import CorruptData, FailedWork, InvalidRequest, KeptAside, Unfinished, Unpublished
+from storage import CorruptData, FailedWork, InvalidRequest, KeptAside, StorageError, Unfinished, Unpublished
 
 from .action import Given, Reach, action
 from .consumers import is_chosen
@@ -72,9 +72,12 @@ def compact(
     newest = next((each for each in reversed(made) if each is not None), None)
     if newest is None:
         return Outcome(f"{table} needs no compaction.")
-    return Outcome(
-        f"Snapshot {newest.id} of {table} is compacted: {before} files became {opened.system_table('files').num_rows}."
-    )
+    sentence = f"Snapshot {newest.id} of {table} is compacted"
+    try:
+        return Outcome(f"{sentence}: {before} files became {opened.system_table('files').num_rows}.")
+    except StorageError:
+        # It was renamed, dropped or replaced right after it.
+        return Outcome(f"{sentence}; how many files are left is not told, since it is another table by now.")
 
 
 @action("database compact", "compact-database")

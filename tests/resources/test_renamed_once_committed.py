@@ -61,6 +61,23 @@ def test_a_store_that_is_away_once_a_statement_has_landed_does_not_make_it_fail(
     assert len(rows(table)) == 3
 
 
+def test_a_compaction_whose_table_is_renamed_once_it_has_landed_says_that_it_has(
+    session: Session, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("INSERT INTO d.t VALUES (3, 'c')", "duckdb")
+    compact = Table.compact
+
+    def beside(self: Table, **given: Any) -> Any:
+        snapshot = compact(self, **given)
+        session.catalog.rename_table("d.t", "d.renamed")
+        return snapshot
+
+    monkeypatch.setattr(Table, "compact", beside)
+    assert "is compacted; how many files are left is not told" in str(
+        session.sql("CALL sys.compact(table => 'd.t')", "duckdb")
+    )
+
+
 @pytest.mark.dagster
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_a_run_whose_table_is_renamed_once_it_has_landed_succeeds_with_a_warning(
