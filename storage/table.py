@@ -49,8 +49,9 @@ from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import in_order, partition_values, refuse_absent, with_partition
 from .read.all_rows import with_all_rows
-from .read.changes import changes_schema, latest_schema, plan_changes
-from .read.metadata_columns import metadata_among, refuse_metadata
+from .read.change_metadata import metadata_of_changes
+from .read.changes import SNAPSHOT_ID, changes_schema, latest_schema, plan_changes
+from .read.metadata_columns import PREFIX, metadata_among, refuse_metadata
 from .read.net_changes import net_changes
 from .read.predicate import Predicate
 from .read.row_count import row_count
@@ -332,14 +333,18 @@ class Table:
         store = latest_schema(self._store)
         first, last = versions_in_history(self._store, after, self._version if until is None else until)
         names = store.schema.column_names if columns is None else list(columns)
-        refuse_metadata(store.schema, names, "a read of changes")
-        store.schema.fields_named(names)
+        metadata = metadata_of_changes(store.schema, names)
+        if SNAPSHOT_ID in metadata:
+            raise InvalidRequest(
+                f"Changes have a column {SNAPSHOT_ID!r}: of the snapshot that told of them. {PREFIX}{SNAPSHOT_ID} is the one "
+                "that made them, before a compaction told."
+            )
+        own = tuple(name for name in names if name not in metadata)
+        store.schema.fields_named(own)
         predicate = None if where is None else _bound(where, store.schema)
-        request = ReadRequest(store, tuple(names), predicate)
+        request = ReadRequest(store, own, predicate, None, metadata, tuple(names))
         splits = () if last is None else plan_changes(request, first, last.id)
-        return pa.Table.from_batches(
-            [batch for split in splits for batch in split.read()], changes_schema(store, names)
-        )
+        return pa.Table.from_batches([batch for split in splits for batch in split.read()], changes_schema(request))
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

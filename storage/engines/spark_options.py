@@ -24,7 +24,15 @@ _PLACE = frozenset({"path", "warehouse", "catalog", "lock-directory", "external-
 _TAKES = {
     READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", METADATA, "where", "splits", "level-0"},
     STREAM_READ: _PLACE
-    | {"scan.mode", "scan.snapshot-id", "scan.timestamp-millis", "snapshots-per-batch", "consumer-id", "columns"}
+    | {
+        "scan.mode",
+        "scan.snapshot-id",
+        "scan.timestamp-millis",
+        "snapshots-per-batch",
+        "consumer-id",
+        "columns",
+        METADATA,
+    }
     | {"read.changelog", TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER},
     WRITE: _PLACE
     | {"commit-user", "commit-identifier", "commit-exact", "commit-not-before-ms", "commit-new", "row-kind-column"}

@@ -9,8 +9,8 @@ commas between them, or a JSON list); `where` (a condition: rows that do not mee
 read); `metadata-columns` (a list like `columns`, after which they come: metadata of the rows, `job` say); `splits` (`merged`
 leaves out what Spark's own Parquet scan can read).
 Options for streaming reads: `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with
-`scan.timestamp-millis`), `columns`, `snapshots-per-batch`, `consumer-id`, `read.changelog` (a first column `rowkind`; without it
-rows of kind -U and -D are left out).
+`scan.timestamp-millis`), `columns`, `metadata-columns` (of the commits that made the changes), `snapshots-per-batch`,
+`consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are left out).
 Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties` (JSON), `unless-same`
 (an overwrite that brings the rows that it replaces commits nothing), `overwrite` (`table`, `partitions`, or a JSON list of them).
 Streaming writes take those of them that are of no single commit.

@@ -10,7 +10,7 @@ snapshots and, since the batch's number is the commit identifier, lands once.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from ..identifier import SnapshotRef
 from ..maintain.left_over import delete_left_over
 from ..metadata.consumer import check_consumer_name
 from ..metadata.history import identity_at, refuse_other_history
+from ..read.change_metadata import metadata_of_changes
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
 from ..read.stream_scan import (
@@ -52,7 +53,7 @@ from ..read.version import Pinned
 from ..table import Table
 from ..write.commit_id import CommitId
 from .spark_checkpoint import batch_properties
-from .spark_options import INSERTS_ONLY, SOURCE_NUMBER, TOUCHED_KEYS, is_true, names_of, number_of
+from .spark_options import INSERTS_ONLY, METADATA, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
 from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
 from .spark_writer import write_frame
@@ -73,11 +74,22 @@ class ChangePartition(InputPartition):
 
 def stream_schema(table: Table, options: Mapping[str, str]) -> StructType:
     """The columns of a stream: those wanted, and first `rowkind` with `read.changelog`."""
-    names = names_of(options, "columns") or table.schema.column_names
-    fields = list(pa.schema([field.to_arrow() for field in table.schema.fields_named(names)]))
+    fields = list(_request(table, options).schema)
     if _with_kinds(options):
         fields.insert(0, pa.field(ROW_KIND, pa.string(), False))
     return spark_schema(pa.schema(fields))
+
+
+def _request(table: Table, options: Mapping[str, str]) -> ReadRequest:
+    """What a stream reads. Raises InvalidRequest for metadata that changes do not have."""
+    names = columns_of(options, table.schema) or tuple(table.schema.column_names)
+    metadata = metadata_of_changes(table.schema, names)
+    if metadata and is_true(options, TOUCHED_KEYS):
+        raise InvalidRequest(
+            f"Options {METADATA!r} and {TOUCHED_KEYS!r}: keys that are looked at again tell no metadata."
+        )
+    own = tuple(name for name in names if name not in metadata)
+    return ReadRequest(table.store, own, None, None, metadata, names)
 
 
 def _with_kinds(options: Mapping[str, str]) -> bool:
@@ -110,7 +122,7 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidRequest("Option 'snapshots-per-batch' = 0: a micro-batch holds a snapshot at least.")
         self._snapshots_at_once = at_once or 1
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
-        self._columns = tuple(names_of(options, "columns") or table.schema.column_names)
+        self._request = _request(table, options)
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -177,7 +189,7 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = start[_POSITION] if start == end else end.get(_BEFORE, start[_POSITION]), end[_POSITION]
         # By now the checkpoint remembers this step. What it reads, and all after it, does not expire.
         self._record(self._kept(first) if first != NOTHING_READ else last - 1)
-        request = ReadRequest(latest_schema(self._table.store), self._columns, None)
+        request = replace(self._request, store=latest_schema(self._table.store))
         if self._touched and first != NOTHING_READ:
             return [ChangePartition(split) for split in plan_touched(request, first, last)]
         return [ChangePartition(split) for split in plan_step(request, first, last)]
@@ -194,7 +206,9 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     _refuse_retractions(batch, partition.split)
                 # Without their kind, rows that went would look like rows that came.
                 batch = batch.filter(pc.is_in(batch.column(ROW_KIND), pa.array(["+I", "+U"])))
-            yield as_spark_expects(batch.select(self._arrow_schema.names), self._arrow_schema)
+            # The second column, of the snapshot that told of the change, is in no stream, and metadata may have its name.
+            rows = batch.remove_column(1)
+            yield as_spark_expects(rows.select(self._arrow_schema.names), self._arrow_schema)
 
     def commit(self, end: dict[str, int]) -> None:
         self._record(self._kept(end[_POSITION]))

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data_types import arrow_schema
 from ..errors import NotFound, Unsupported
 from ..format.deletion_vector import DeletionVector
 from ..lsm.moving_keys import in_order_of_moves
@@ -31,6 +30,14 @@ from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..option_checks import refuse_unsupported
+from .change_metadata import (
+    origins_of_changelog,
+    snapshots_of_changes,
+    tells_of_commits,
+    told_by,
+    with_metadata,
+)
+from .origins import FileOrigin, Origins, origins_of
 from .positions import read_vector
 from .scan import Scan
 from .split import Split
@@ -76,17 +83,19 @@ class ChangeSplit:
     entries: tuple[ManifestEntry, ...] = ()
     replaced: tuple[ManifestEntry, ...] = ()
     current: Split | None = None
+    # Which snapshots made the changes, if somebody asks; this one where nothing else is said of a file.
+    origins: Origins = field(default_factory=Origins)
     marks: "Marks" = field(default_factory=lambda: Marks({}, {}))
     marked: tuple[ManifestEntry, ...] = ()
     parts: "tuple[ChangeSplit, ...]" = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
-        schema = changes_schema(self.request.store, self.request.columns)
+        schema, names = changes_schema(self.request), self.request.schema.names
         predicate = self.request.predicate
         for kinds, rows in self._told():
             ids = pa.array(np.full(rows.num_rows, self.snapshot_id))
-            arrays = [kinds, ids, *(rows.column(name) for name in self.request.columns)]
+            arrays = [kinds, ids, *(rows.column(name) for name in names)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             batch = batch if predicate is None else batch.filter(predicate.mask(rows))
             if batch.num_rows:
@@ -107,7 +116,7 @@ class ChangeSplit:
     def _rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         if self.current is not None:
             for rows in self.current.read(use_threads=False):
-                yield _kind(INSERT, rows), rows
+                yield self._of_commit(_kind(INSERT, rows), rows)
         elif self.parts:
             yield from self._together()
         elif self.replaced or self.marked:
@@ -115,6 +124,16 @@ class ChangeSplit:
         else:
             for entry in self.entries:
                 yield from self._rows_of(entry)
+
+    def _of_commit(
+        self, kinds: pa.Array, rows: pa.RecordBatch, ids: np.ndarray | None = None
+    ) -> tuple[pa.Array, pa.RecordBatch]:
+        """Changes with what is asked for of the commits that made them, by default this one."""
+        if not self.request.metadata:
+            return kinds, rows
+        made_by = np.full(rows.num_rows, self.snapshot_id) if ids is None else ids
+        partition = self.request.store.partition_path(self.partition)
+        return kinds, with_metadata(rows, kinds, made_by, partition, self.request.metadata, self.origins)
 
     def _together(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """What all parts tell, in memory, in an order in which it can be applied."""
@@ -145,7 +164,7 @@ class ChangeSplit:
         removed, added = difference(_table(went, schema), _table(came, schema))
         for kind, table in ((DELETE, removed), (INSERT, added)):
             for rows in table.combine_chunks().to_batches():
-                yield _kind(kind, rows), rows
+                yield self._of_commit(_kind(kind, rows), rows)
 
     def _placed(self, entry: ManifestEntry, positions: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """Batches of a file that hold rows at some positions, with the places of those in them."""
@@ -180,23 +199,39 @@ class ChangeSplit:
         store = self.request.store
         request = ReadRequest(store, tuple(_columns_needed(self.request)), None)
         directory = store.bucket_directory(entry.place)
+        origin = self.origins.files.get(entry.file.name, FileOrigin(self.snapshot_id))
         if not store.schema.primary_keys:
             section = Section((SortedRun((entry.file,)),))
             vectors = self.marks.after
             for rows in read_sections(request, entry.partition, directory, [section], vectors, use_threads=False):
-                yield _kind(INSERT, rows), rows
+                yield self._of_commit(_kind(INSERT, rows), rows, origin.of(None, rows.num_rows))
             return
         keys = set(store.schema.trimmed_primary_keys)
         names = [f"{KEY_PREFIX}{name}" if name in keys else name for name in request.columns]
-        for run in read_file(request, entry.partition, directory, entry.file):
+        runs = read_file(request, entry.partition, directory, entry.file)
+        for run in runs if origin.starts is None else _with_whole_updates(runs):
             rows = run.select(names).rename_columns(list(request.columns))
-            yield pa.array(KINDS).take(run.column(VALUE_KIND)), rows
+            ids = snapshots_of_changes(run, origin) if self.request.metadata else None
+            yield self._of_commit(pa.array(KINDS).take(run.column(VALUE_KIND)), rows, ids)
 
 
-def changes_schema(store: TableStore, columns: Sequence[str]) -> pa.Schema:
-    """`rowkind` and `snapshot_id`, then the columns."""
+def _with_whole_updates(runs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, of which no batch ends with a row that the next one replaces."""
+    held: pa.RecordBatch | None = None
+    for run in runs:
+        rows = run if held is None else pa.concat_batches([held, run])
+        held = rows.slice(rows.num_rows - 1) if rows.column(VALUE_KIND)[-1].as_py() == UPDATE_BEFORE else None
+        rows = rows if held is None else rows.slice(0, rows.num_rows - 1)
+        if rows.num_rows:
+            yield rows
+    if held is not None:
+        yield held
+
+
+def changes_schema(request: ReadRequest) -> pa.Schema:
+    """`rowkind` and `snapshot_id`, then the columns that are asked for."""
     head = [pa.field(ROW_KIND, pa.string(), False), pa.field(SNAPSHOT_ID, pa.int64(), False)]
-    return pa.schema([*head, *arrow_schema(store.schema.fields_named(columns))])
+    return pa.schema([*head, *request.schema])
 
 
 def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[ChangeSplit]:
@@ -229,7 +264,7 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
 
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
     """All rows of a snapshot, as a reader of changes begins with them."""
-    columns = tuple(_columns_needed(request))
+    columns = (*_columns_needed(request), *request.metadata)
     options = request.store.options
     # What compactions tell of is told once they have lifted it.
     sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
@@ -246,7 +281,8 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
             request.store.manifests.read,
             lambda one: one.bucket == POSTPONED_BUCKET,
         )
-        yield from _plan(request, snapshot, postponed, [])
+        origins = origins_of(request.store, snapshot, postponed) if tells_of_commits(request) else None
+        yield from _plan(request, snapshot, postponed, [], origins=origins)
 
 
 def latest_schema(store: TableStore) -> TableStore:
@@ -264,7 +300,9 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     if snapshot.changelog_manifest_list is not None:
         listed = manifests.read_list(snapshot.changelog_manifest_list)
         entries = [entry for each in listed for entry in manifests.read(each.name)]
-        yield from _plan(request, snapshot, entries, [])
+        level = _told_level(store, snapshot)
+        origins = origins_of_changelog(store, snapshot, entries, level) if tells_of_commits(request) else None
+        yield from _plan(request, snapshot, entries, [], origins=origins)
         return
     if not _tells_by_its_files(store, snapshot):
         return
@@ -343,8 +381,11 @@ def _plan(
     removed: Sequence[ManifestEntry],
     marks: "Marks | None" = None,
     marked: Sequence[ManifestEntry] = (),
+    origins: Origins | None = None,
 ) -> Iterator[ChangeSplit]:
     store = request.store
+    if origins is None and tells_of_commits(request):
+        origins = told_by(snapshot)
     replaced = {entry.partition for entry in (*removed, *marked)}
 
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
@@ -367,6 +408,7 @@ def _plan(
             where[0],
             came.get(where, ()),
             went.get(where, ()),
+            origins=origins or Origins(),
             marks=marks or Marks({}, {}),
             marked=stayed.get(where, ()),
         )

@@ -35,7 +35,7 @@ def net_changes(store: TableStore, after: int, until: Snapshot) -> tuple[pa.Tabl
     names = shown.schema.column_names
     request = ReadRequest(shown, tuple(names), None)
     batches = [batch for split in plan_changes(request, after, until.id) for batch in split.read()]
-    rows = pa.Table.from_batches(batches, changes_schema(shown, names))
+    rows = pa.Table.from_batches(batches, changes_schema(request))
     plain = rows.drop_columns([ROW_KIND, SNAPSHOT_ID])
     came = pc.is_in(rows[ROW_KIND], pa.array(["+I", "+U"]))
     if not shown.schema.primary_keys:

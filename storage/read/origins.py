@@ -55,6 +55,14 @@ class FileOrigin:
         ids = [self.snapshot_id] if self.ids is None else self.ids.tolist()
         return [one for one in ids if one != UNKNOWN]
 
+    def pieces(self, file: DataFile) -> list[Piece]:
+        """The same of a file, as ranges of sequence numbers."""
+        if self.starts is None or self.ids is None:
+            return [_whole(file, self.snapshot_id)]
+        ends = [*(self.starts[1:] - 1).tolist(), file.max_sequence_number]
+        ranges = zip(self.starts.tolist(), ends, self.ids.tolist(), strict=True)
+        return [(low, high, snapshot_id) for low, high, snapshot_id in ranges if low <= high]
+
     def of(self, sequence: np.ndarray | None, row_count: int) -> np.ndarray:
         """The snapshot of each row (int64), UNKNOWN where it cannot be told, by the rows' sequence numbers."""
         if self.starts is None or self.ids is None:
@@ -232,9 +240,17 @@ def _apart(pieces: Sequence[Piece]) -> Iterator[Piece]:
             del open_ids[snapshot_id]
 
 
-def _origin(pieces: Sequence[Piece]) -> FileOrigin:
+def together(files: Sequence[tuple[DataFile, FileOrigin]], *, is_one: bool = True) -> FileOrigin:
+    """Where rows come from that were made of those of files with known origins. `is_one`: if these are of one snapshot, so are
+    all rows, whatever number they have.
+    """
+    pieces = [piece for file, origin in files for piece in origin.pieces(file)]
+    return _origin(list(_apart(pieces)), is_one=is_one) if pieces else FileOrigin()
+
+
+def _origin(pieces: Sequence[Piece], *, is_one: bool = True) -> FileOrigin:
     ids = {snapshot_id for _, _, snapshot_id in pieces}
-    if len(ids) == 1:
+    if len(ids) == 1 and is_one:
         return FileOrigin(ids.pop())
     starts: list[int] = []
     known: list[int] = []

@@ -11,7 +11,7 @@ from ..lsm.system_columns import FILE, KINDS, POSITION, SEQUENCE_NUMBER, VALUE_K
 from ..metadata.manifest import DataFile
 from ..metadata.table_store import TableStore
 from .metadata_columns import OF_SNAPSHOTS, metadata_field, metadata_of
-from .origins import UNKNOWN, Origins
+from .origins import UNKNOWN, Origins, Told
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RowMetadata:
     def _column(self, name: str, key: str, rows: pa.RecordBatch, files: np.ndarray, ids: np.ndarray | None) -> pa.Array:
         kind = metadata_field(name).type
         if ids is not None and key in OF_SNAPSHOTS:
-            return self._of_snapshots(key, ids, kind)
+            return of_snapshots(key, ids, self._sources.origins.told, kind)
         match key:
             case "sequence_number":
                 numbers = rows.column(SEQUENCE_NUMBER) if SEQUENCE_NUMBER in self.stored else None
@@ -93,15 +93,16 @@ class RowMetadata:
             found[of_file] = origin.of(None if sequence is None else sequence[of_file], int(of_file.sum()))
         return found
 
-    def _of_snapshots(self, key: str, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
-        unique, places = np.unique(ids, return_inverse=True)
-        told = self._sources.origins.told
-        values: list[Any] = []
-        for snapshot_id in unique.tolist():
-            if snapshot_id == UNKNOWN:
-                values.append(None)
-            elif key == "snapshot_id":
-                values.append(snapshot_id)
-            else:
-                values.append(getattr(told[snapshot_id], "time" if key == "commit_time" else key))
-        return pa.array(values, kind).take(pa.array(places))
+
+def of_snapshots(key: str, ids: np.ndarray, told: Mapping[int, Told], kind: pa.DataType) -> pa.Array:
+    """A metadata column of `OF_SNAPSHOTS`, of its type, for rows of some snapshots."""
+    unique, places = np.unique(ids, return_inverse=True)
+    values: list[Any] = []
+    for snapshot_id in unique.tolist():
+        if snapshot_id == UNKNOWN:
+            values.append(None)
+        elif key == "snapshot_id":
+            values.append(snapshot_id)
+        else:
+            values.append(getattr(told[snapshot_id], "time" if key == "commit_time" else key))
+    return pa.array(values, kind).take(pa.array(places))

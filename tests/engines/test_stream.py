@@ -86,6 +86,34 @@ def test_a_stream_begins_with_the_table_and_goes_on_with_changes(
     assert barriers(sink) == [("job", 0), ("job", 1), ("job", 2)]
 
 
+def test_changes_tell_of_the_commits_that_made_them(
+    catalog: Catalog, stream: "Callable[..., DataFrame]", run: Callable[..., None]
+) -> None:
+    options = {"bucket": 1, "write-only": True, "changelog-producer": "lookup"}
+    source = catalog.create_table("a.told", SCHEMA, primary_key=["id"], options=options)
+    told = pa.schema([("rowkind", pa.string()), *SCHEMA, ("snapshot_id", pa.int64()), ("job", pa.string())])
+    log = catalog.create_table("a.log", told)
+    named = {"read.changelog": "true", "metadata-columns": "snapshot_id,job"}
+    for number, data in enumerate((batch((1, "a"), (2, "a")), batch((2, "b"))), start=1):
+        source.write(data, commit_id=CommitId(f"job {number}"))
+    source.compact(full=True)
+    run(stream("a.told", **named), log)
+    source.write(batch((1, "c")), commit_id=CommitId("job 3"))
+    source.write(batch((2, "-D", "-D")), row_kind_column="op", commit_id=CommitId("job 4"))
+    source.compact(full=True)
+    run(stream("a.told", **named), log)
+    assert rows(log) == [
+        ("+I", 1, "a", 1, "job 1"),
+        ("+I", 2, "b", 2, "job 2"),
+        ("+U", 1, "c", 4, "job 3"),
+        ("-D", 2, "b", None, None),
+        ("-U", 1, "a", 4, "job 3"),
+    ]
+    plain = catalog.create_table("a.plain", pa.schema([("v", pa.string()), ("job", pa.string())]))
+    run(stream("a.told", columns="v", **{"metadata-columns": "job"}), plain, "plain")
+    assert rows(plain) == [("c", "job 3")]
+
+
 def test_several_snapshots_are_taken_at_once_on_demand(
     source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None]
 ) -> None:
