@@ -218,7 +218,7 @@ def refuse_row_metadata(tree: exp.Expr, columns: Collection[str], statement: str
             column,
             InvalidRequest(
                 f"{column.name!r} is metadata of the rows, and {statement} takes the table's own columns. Choose rows by "
-                f"a query: {statement} … WHERE id IN (SELECT id FROM t WHERE {column.name} …)."
+                f"a query: DELETE or UPDATE … WHERE id IN (SELECT id FROM t WHERE {column.name} …)."
             ),
         )
 

@@ -77,6 +77,7 @@ class RowStatements:
         table, place = target.table, self._context.names.place(target.node)
         condition = tree.args["where"]
         changed_rows.without_place(condition, target.node, place)
+        refuse_row_metadata(condition, _columns_of(table), "REPLACE WHERE")
         names = {target.node.name.lower(): "target"}
 
         def read() -> tuple[Query, str]:

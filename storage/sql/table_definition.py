@@ -15,6 +15,7 @@ from ..data_types import DataField, DataType, parse_type
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.default_values import default_text
 from ..metadata.derived_columns import ComputedColumn, Watermark
+from ..read.metadata_columns import METADATA_COLUMNS
 from .commands import MetadataConstraint, WatermarkConstraint
 from .dialect import SnaplineSql, shown
 from .predicate_text import literal_of
@@ -279,6 +280,7 @@ def _refuse_connector(found: TableDefinition) -> None:
         )
     if found.metadata_columns:
         raise Unsupported(
-            f"Metadata columns ({', '.join(found.metadata_columns)}) are those of a connector; tables of the store have "
-            "none. Leave them out."
+            f"Metadata columns ({', '.join(found.metadata_columns)}) are declared of a connector's tables. The rows of this one "
+            f"tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
+            "other names and types in a VIEW."
         )

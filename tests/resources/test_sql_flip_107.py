@@ -43,6 +43,18 @@ def test_a_definition_is_understood_and_refused_by_name(text: str, session: Sess
     assert session.catalog.tables() == []
 
 
+def test_a_view_declares_metadata_of_rows_in_its_place(session: Session) -> None:
+    with pytest.raises(Unsupported, match=r"Metadata columns \(run\) .*tell snapshot_id, .*in a VIEW"):
+        session.sql("CREATE TABLE t (id BIGINT, run STRING METADATA FROM 'job' VIRTUAL)", "duckdb")
+    session.sql("CREATE TABLE t (id BIGINT); INSERT INTO t VALUES (1)", "duckdb")
+    session.sql("CREATE VIEW v AS SELECT id, job AS run, CAST(commit_time AS DATE) AS day FROM t", "duckdb")
+    snapshot = session.catalog.table("default.t").snapshot()
+    assert snapshot is not None
+    [row] = session.sql("SELECT * FROM v", "duckdb").to_arrow().to_pylist()
+    assert list(row) == ["id", "run", "day"]
+    assert row["run"] == snapshot.commit_user
+
+
 def test_metadata_columns_have_keys_and_may_be_virtual() -> None:
     [tree] = parse(DEFINITIONS[2])
     assert isinstance(tree, exp.Create)

@@ -101,6 +101,7 @@ def test_rows_are_inserted_and_tables_are_made_of_metadata(session: Session, run
             "MERGE INTO t USING u ON t.id = u.id AND t.job = 'one' WHEN MATCHED THEN DELETE",
             "'job' is metadata of the rows",
         ),
+        ("INSERT INTO t REPLACE WHERE job = 'one' SELECT * FROM u", "'job' is metadata of the rows, and REPLACE WHERE"),
         ("SELECT job FROM t JOIN u ON t.id = u.id", "'job' is metadata of the rows of several tables: t, u"),
         ("SELECT job FROM (SELECT id FROM t)", "job"),
         ("SELECT job FROM `t$snapshots`", "job"),
