@@ -24,6 +24,7 @@ def test_engines_tell_the_same(kind: str, session: Session) -> None:
     options = {"bucket": "2" if key else "-1", "num-sorted-run.compaction-trigger": "3"} | (KEYED | PLAIN)[kind]
     table = session.catalog.create_table("default.t", SCHEMA, options=options, partition_by=["p"], **how)
     history = History(table, dice, key=key)
+    history.write()
     for _ in range(14):
         history.step()
         settle(table)
