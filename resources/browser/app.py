@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def templates() -> Environment:
         "copied": copied,
         "facts": facts_of,
         "number": _number,
+        "moment": _moment,
     }
     environment.globals["own_catalog"] = CATALOG_NAME
     return environment
@@ -158,6 +160,13 @@ def _missing(request: Request, error: Exception) -> Response:
 def _short(text: str) -> str:
     """What was asked for may be of any length, and is not said again as a whole."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
+def _moment(at: datetime, between: str = "T") -> str:
+    """A moment as addresses have it, with no more digits than it needs."""
+    return (
+        at.isoformat(between) if at.microsecond % 1000 else at.isoformat(between, "milliseconds").removesuffix(".000")
+    )
 
 
 def _number(value: int | None, sign: bool = False) -> str:

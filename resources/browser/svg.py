@@ -124,7 +124,9 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     yield from _lanes(history, layout, view)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
-        if not (layout.dots[source] and layout.dots[sink]):
+        if not all(
+            layout.dots[each] and not _is_later(history.lanes[history.dots[each].lane], view) for each in (source, sink)
+        ):
             continue
         is_on = path is not None and path.has_arc(source, sink)
         if view.arcs == "all" or (view.arcs == "selected" and is_on):
@@ -134,7 +136,7 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     for index, dot in enumerate(history.dots):
         # A page's script counts them; a file of its own holds what it shows.
         if layout.dots[index] or link(dot.ref):
-            yield _dot(dot, index, history.changes.get(index), layout, link, path)
+            yield _dot(dot, index, history.changes.get(index), layout, link, path, _made(history.lanes[dot.lane], view))
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
@@ -202,8 +204,10 @@ def _arc(layout: Layout, history: History, source: int, sink: int, classes: str)
     return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
 
 
-def _dot(dot: Dot, index: int, change: int | None, layout: Layout, link: Link, path: Path | None) -> str:
-    classes = ["dot", _kind_class(dot)]
+def _dot(
+    dot: Dot, index: int, change: int | None, layout: Layout, link: Link, path: Path | None, lane: tuple[str, str]
+) -> str:
+    classes = ["dot", _kind_class(dot), lane[0].strip()]
     classes += ["ghost"] if dot.fate else []
     classes += [] if layout.dots[index] else ["off"]
     if path is not None:
@@ -217,7 +221,7 @@ def _dot(dot: Dot, index: int, change: int | None, layout: Layout, link: Link, p
     href = link(dot.ref)
     if not href:
         return f'<g class="{name}">{inner}</g>'
-    made = "" if change is None else f' data-change="{change}"'
+    made = lane[1] + ("" if change is None else f' data-change="{change}"')
     return f'<a class="{name}" href="{escape(href)}" data-index="{index}" data-time="{dot.time_ms}"{made}>{inner}</a>'
 
 

@@ -91,7 +91,8 @@ def _said(node: TableNode, most: int = 1_000) -> str:
         return node.state
     if node.latest is None:
         return "no snapshot yet"
-    parts = [f"@{node.latest.snapshot_id}", f"{node.records:,} records" if node.rows is None else f"{node.rows:,} rows"]
+    count, what = (node.records, "record") if node.rows is None else (node.rows, "row")
+    parts = [f"@{node.latest.snapshot_id}", f"{count:,} {what}{'s' * (count != 1)}"]
     if node.behind:
         parts.append(f"{node.behind} behind")
     if node.recoveries:

@@ -8,9 +8,10 @@ branch that was dropped or a main that was replaced, is taken to hold what came 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, was_replaced
+from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, trace, was_replaced
 from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
@@ -178,17 +179,34 @@ class Spoilt:
         seen: set[SnapshotRef] = set()
         to_ask = [replace(ref, time_ms=None)]
         while to_ask:
-            one = to_ask.pop()
-            if one in seen:
+            each = to_ask.pop()
+            if each in seen:
                 continue
-            seen.add(one)
-            if one != ref and (self._is_of_bad(one) or self._is_there(one)):
-                if self.is_spoilt(one):
+            seen.add(each)
+            if self._was_published(each):
+                continue
+            if each != ref and (self._is_of_bad(each) or self._is_there(each)):
+                if self.is_spoilt(each):
                     return True
-            elif self._was_made_from_bad(one):
+            elif self._was_made_from_bad(each):
                 return True
             else:
-                to_ask += carried_from(self._lineage, one)
+                to_ask += carried_from(self._lineage, each)
+        return False
+
+    def _was_published(self, ref: SnapshotRef) -> bool:
+        """Whether what a branch held that is gone is what a repair brought to main: then it was right."""
+        if ref.catalog != self._bad.catalog:
+            return False
+        taken = [
+            sink
+            for sink in trace(self._stores, ref, "down", 1).snapshots
+            if _place(sink) == (ref.catalog, ref.database, ref.table, "main")
+        ]
+        with suppress(NotFound):
+            snapshots = self._session.catalog.table(f"{ref.database}.{ref.table}").snapshots
+            found = [snapshots.find(sink.snapshot_id) for sink in taken]
+            return any(snapshot is not None and self.repair(snapshot) for snapshot in found)
         return False
 
     def _is_there(self, ref: SnapshotRef) -> bool:

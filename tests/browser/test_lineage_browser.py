@@ -59,7 +59,11 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         picture.evaluate("(each) => { each.style.height = ''; each.scrollTop = 0; }")
         drawn = user.page.locator("svg.history")
         before = drawn.bounding_box()
+        dot = drawn.locator(".dot circle").first
+        shape = dot.bounding_box()
         user.page.locator('[data-zoom="1.25"]').click()
+        zoomed = dot.bounding_box()
+        assert shape and zoomed and round(zoomed["width"], 1) == round(shape["width"], 1)
         larger = drawn.bounding_box()
         assert (
             before

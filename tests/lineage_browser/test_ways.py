@@ -108,10 +108,10 @@ def test_a_snapshot_is_compared_with_the_change_before_by_a_click(session: Sessi
     two(session)
     session.table("shop.orders").compact(full=True)
     page = client.get("/snapshot?ref=snapline.shop.orders@2").text
-    (link,) = re.findall(r'href="([^"]*)">With the one before', page)
+    (link,) = re.findall(r'href="([^"]*)">Compare with the one before', page)
     compared = client.get(link.replace("&amp;", "&"))
     assert compared.status_code == 200 and "1 rows added" in compared.text
-    assert "With the one before" not in client.get("/snapshot?ref=snapline.shop.orders@1").text
+    assert "Compare with the one before" not in client.get("/snapshot?ref=snapline.shop.orders@1").text
     assert "a table with a number" in client.get("/compare").text
 
 
@@ -126,8 +126,8 @@ def test_a_branch_is_not_there_before_it_was_made(session: Session, client: Test
     before, after = (datetime.fromtimestamp((made_ms[1] + later) / 1000, UTC).isoformat() for later in (-1, 1))
     for moment, is_there in ((before, False), (after, True)):
         page = client.get("/history", params={"at": moment}).text
-        # The lane, its fork, and its name.
-        assert len(re.findall(rf'class="[^"]*unmade" [^>]*data-made="{made_ms[1]}"', page)) == (0 if is_there else 3)
+        # The lane, its fork, its name, and its snapshot.
+        assert len(re.findall(rf'class="[^"]*unmade" [^>]*data-made="{made_ms[1]}"', page)) == (0 if is_there else 4)
         assert ('class="lane-name unmade"' in client.get("/history.svg", params={"at": moment}).text) != is_there
 
 

@@ -93,7 +93,7 @@ def test_the_rows_of_a_table_are_those_that_it_has_now(session: Session, client:
     assert latest is not None and latest.total_record_count == 1
     client.app.state.browser.facts._read_at = 0  # type: ignore[attr-defined]
     page = client.get("/").text
-    assert "@3 · 1 rows" in page and '<td class="n">1</td>\n<td class="n">1</td>' in page
+    assert "@3 · 1 row" in page and '<td class="n">1</td>\n<td class="n">1</td>' in page
 
 
 def test_a_name_that_turns_the_line_around_is_shown_apart(session: Session, client: TestClient) -> None:

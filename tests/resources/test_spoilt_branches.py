@@ -4,7 +4,8 @@ import pytest
 
 from resources import Session
 from resources.browser.spoilt import damage_of
-from resources.recovery import plan_recovery
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.publish import publish
 from resources.recovery.spoilt import Spoilt
 
 
@@ -116,3 +117,20 @@ def test_a_branch_that_has_the_name_of_one_that_was_dropped_is_not_blamed_for_wh
     assert names >= {"d.n@2", "d.from_m@1", "d.from_dev@1", "d.from_new@1"} and "d.sound@1" not in names
     session.rebuild_lineage()
     assert {str(each) for each in session.impact(session.ref("d.n@2"))} == names
+
+
+def test_what_read_the_branch_of_a_recovery_is_good_once_that_was_published_and_dropped(session: Session) -> None:
+    session.sql(
+        "CREATE DATABASE d; CREATE TABLE d.m AS SELECT 1 AS a; INSERT INTO d.m VALUES (99); "
+        "CREATE TABLE d.never_corrected AS SELECT a FROM d.m",
+        "duckdb",
+    )
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.m@2")))
+    session.sql("CREATE TABLE d.too_early AS SELECT a FROM d.`m$branch_fix`", "duckdb")
+    recovery.correct("DELETE FROM d.m WHERE a = 99; INSERT OVERWRITE d.never_corrected SELECT a FROM d.m")
+    session.sql("CREATE TABLE d.from_fix AS SELECT a FROM d.`m$branch_fix`", "duckdb")
+    publish(session, recovery, {}, allow_incomplete=False)
+    recovery.drop()
+    damage = damage_of(session, session.ref("d.m@2"))
+    spoilt = {each.first.table_name for each in damage.spoilt}
+    assert "d.too_early" in spoilt and not spoilt & {"d.from_fix", "d.m", "d.never_corrected"}

@@ -36,7 +36,7 @@ function room() {
 // The snapshot that is selected, or else the newest that the filters leave, with the first of their lanes above.
 function showNewest() {
   const circle = picture.querySelector(".dot.selected circle");
-  const shown = [...picture.querySelectorAll(".dot:not(.off) circle")];
+  const shown = [...picture.querySelectorAll(".dot:not(.off, .unmade) circle")];
   const newest = circle || shown.at(-1);
   if (!newest) return;
   const highest = shown.reduce((least, each) => Math.min(least, Number(each.getAttribute("cy"))), Infinity);
@@ -54,7 +54,7 @@ function browse(arcs) {
   const x = circles.map((circle) => Number(circle.getAttribute("cx")));
   const y = circles.map((circle) => Number(circle.getAttribute("cy")));
   // What the filters leave out is walked through, and not drawn.
-  const isShown = (index) => !dots[index].classList.contains("off");
+  const isShown = (index) => !dots[index].matches(".off, .unmade");
   const sources = new Map(), sinks = new Map();
   for (const [source, sink] of arcs) {
     if (!sources.has(sink)) sources.set(sink, []);
