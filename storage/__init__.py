@@ -33,6 +33,7 @@ from .identifier import (
     check_tag_name,
     whole_number,
 )
+from .kafka.definition import KafkaTable
 from .lock import CatalogLock, FileLock
 from .maintain.findings import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
@@ -119,6 +120,7 @@ __all__ = [
     "FixedClock",
     "Identifier",
     "InvalidRequest",
+    "KafkaTable",
     "KeptAside",
     "MainReplaced",
     "MoveColumn",

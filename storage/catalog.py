@@ -36,6 +36,7 @@ from .iceberg.clean_up import withdraw
 from .iceberg.publish import publish_after
 from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
+from .kafka.tables import KafkaTables, name_of_kafka_table
 from .lock import CatalogLock
 from .log.definition import check_log, drop_topic, with_topic, without_topic
 from .log.publish import hold
@@ -165,10 +166,10 @@ class Catalog:
             raise NotFound(f"Database {name!r} does not exist. Databases: {', '.join(self.databases()) or 'none'}.")
         held = self.tables(name)
         views = self.views.names(name)
-        if (held or views) and not cascade:
-            what = " and ".join(
-                f"{kind} ({', '.join(names)})" for kind, names in (("tables", held), ("views", views)) if names
-            )
+        topics = self.kafka_tables.names(name)
+        if (held or views or topics) and not cascade:
+            kinds = (("tables", held), ("views", views), ("Kafka tables", topics))
+            what = " and ".join(f"{kind} ({', '.join(names)})" for kind, names in kinds if names)
             raise InvalidRequest(f"Database {name!r} has {what}. Drop them first, or drop with CASCADE.")
         for table in held:
             # Before the first goes.
@@ -181,6 +182,9 @@ class Catalog:
             for view in views:
                 with suppress(NotFound):
                     self.views.drop(f"{name}.{view}")
+            for topic in topics:
+                with suppress(NotFound):
+                    self.kafka_tables.drop(f"{name}.{topic}")
             is_gone = self._delete_if_empty(f"{self._root}/{name}.db")
         if not is_gone:
             created = [*self.tables(name), *(f"{name}.{view}" for view in self.views.names(name))]
@@ -195,7 +199,7 @@ class Catalog:
             self._clear(f"{directory}/{table}")
             self._file_io.delete_empty_directory(f"{directory}/{table}")
         for file in self._file_io.list_files(directory):
-            if name_of_view(file.name) is not None:
+            if name_of_view(file.name) is not None or name_of_kafka_table(file.name) is not None:
                 # Somebody has created it since: those that were there have been dropped by their names.
                 return False
             self._file_io.delete(f"{directory}/{file.name}")
@@ -204,7 +208,21 @@ class Catalog:
     @property
     def views(self) -> Views:
         """The views of the warehouse."""
-        return Views(self._file_io, self._root, self.exists)
+        return Views(self._file_io, self._root, lambda name: self.exists(name) or self.kafka_tables.exists(name))
+
+    @property
+    def kafka_tables(self) -> KafkaTables:
+        """The tables of the warehouse that are topics of Kafka. `tables` lists none of them."""
+        return KafkaTables(self._file_io, self._root, self._refuse_others_than_kafka)
+
+    def _refuse_others_than_kafka(self, identifier: Identifier) -> None:
+        self.views.refuse_taken(identifier)
+        if self.exists(identifier.full_name):
+            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or choose another name.")
+
+    def _refuse_taken(self, identifier: Identifier) -> None:
+        self.views.refuse_taken(identifier)
+        self.kafka_tables.refuse_taken(identifier)
 
     # --- tables
 
@@ -307,7 +325,7 @@ class Catalog:
         """
         identifier = plain_name(name)
         first = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
-        self.views.refuse_taken(identifier)
+        self._refuse_taken(identifier)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
         taken = AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
@@ -331,7 +349,7 @@ class Catalog:
         """Take a table away again, and raise AlreadyExists, if somebody has created a view of its name meanwhile."""
         try:
             with outcome(f"Table {identifier} is there."):
-                self.views.refuse_taken(identifier)
+                self._refuse_taken(identifier)
         except AlreadyExists:
             self._withdraw(identifier, first)
             raise
@@ -569,11 +587,11 @@ class Catalog:
                 # Somebody has just given it that name.
                 raise NotFound(self._missing(identifier))
             raise taken
-        self.views.refuse_taken(target)
+        self._refuse_taken(target)
         self.create_database(target.database)
 
         def refuse() -> None:
-            self.views.refuse_taken(target)
+            self._refuse_taken(target)
             refuse_for_others()
 
         def refuse_for_others() -> None:
@@ -617,7 +635,7 @@ class Catalog:
         except NotFound:
             raise self._gone(identifier, store) from None
         except AlreadyExists:
-            self.views.refuse_taken(target)
+            self._refuse_taken(target)
             raise taken from None
         with outcome(f"The table is called {target.full_name} now."):
             self._refuse_view_since(identifier, target)
@@ -652,7 +670,7 @@ class Catalog:
         that says which name it has.
         """
         try:
-            self.views.refuse_taken(target)
+            self._refuse_taken(target)
         except AlreadyExists as error:
             with outcome(
                 f"The table is called {target.full_name} now, as the view is: drop the view, or rename the table."

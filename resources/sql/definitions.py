@@ -279,6 +279,10 @@ class Definitions:
             sentences = []
             for node, place in named:
                 identifier, catalog = str(place.identifier), self._names.catalog(place)
+                if catalog.kafka_tables.exists(identifier):
+                    catalog.kafka_tables.drop(identifier)
+                    sentences.append(f"{identifier} dropped; its topic stays.")
+                    continue
                 if not catalog.exists(identifier) and catalog.views.exists(identifier):
                     raise at(node, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
                 if if_exists and not catalog.exists(identifier):

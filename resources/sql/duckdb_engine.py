@@ -89,9 +89,7 @@ class DuckDbEngine(Engine):
             raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
 
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
-        return {
-            source.view: source.source.rows if source.source.rows is not None else source.scan() for source in inputs
-        }
+        return {source.view: source.scan() if (rows := source.rows) is None else rows for source in inputs}
 
     def result(self, rows: pa.Table) -> Result:
         return Result(rows=rows)
@@ -121,6 +119,9 @@ class DuckDbEngine(Engine):
         return table.overwrite(
             rows, partition=partition or None, dynamic=mode == DYNAMIC if not partition else None, **commit_details
         )
+
+    def stored(self, rows: pa.Table, schema: pa.Schema, subject: str) -> Iterator[pa.Table]:
+        yield _cast_to(rows, list(schema), subject, ())
 
     def merge(
         self,
@@ -185,11 +186,13 @@ def _schemas(inputs: Sequence[Input]) -> dict[str, pa.Schema]:
 
 
 def _cast(rows: pa.Table, table: Table, filled: Collection[str]) -> pa.Table:
-    """Rows under the types of a table's columns; those that are `filled` are what the statement says of its partition.
-
-    Raises InvalidRequest for values that are not stored, or do not fit.
-    """
+    """Rows under the types of a table's columns; those that are `filled` are what the statement says of its partition."""
     fields = [table.schema.field(name).to_arrow() for name in rows.column_names]
+    return _cast_to(rows, fields, str(table.identifier), filled)
+
+
+def _cast_to(rows: pa.Table, fields: Sequence[pa.Field], subject: str, filled: Collection[str]) -> pa.Table:
+    """Rows under the types of fields, by position. Raises InvalidRequest for values that are not stored, or do not fit."""
     chosen, differs = [], False
     for position, (field, column) in enumerate(zip(fields, rows.columns, strict=True)):
         given, held = of_arrow(column.type), of_arrow(field.type)
@@ -213,13 +216,11 @@ def _cast(rows: pa.Table, table: Table, filled: Collection[str]) -> pa.Table:
                 rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
         except duckdb.Error as error:
             said = re.sub(r'\bcolumn "?c(\d+)"?', lambda found: f"column {fields[int(found[1])].name}", failure(error))
-            raise InvalidRequest(f"{table.identifier} cannot hold the values: {said}") from None
+            raise InvalidRequest(f"{subject} cannot hold the values: {said}") from None
     columns = []
     for field, column in zip(fields, rows.columns, strict=True):
         try:
             columns.append(pc.cast(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InvalidRequest(
-                f"Column {field.name!r} of {table.identifier} cannot hold the values: {error}"
-            ) from None
+            raise InvalidRequest(f"Column {field.name!r} of {subject} cannot hold the values: {error}") from None
     return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(field.name, field.type) for field in fields]))

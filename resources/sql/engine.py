@@ -91,6 +91,12 @@ class Engine(ABC):
         """Commit rows by position: append, or replace the table, the partition, or the partitions that occur."""
 
     @abstractmethod
+    def stored(self, rows: Rows, schema: pa.Schema, subject: str) -> Iterator[pa.Table]:
+        """Rows in the types of a schema, by position, a part at a time, in this process. Raises InvalidRequest for values that
+        are not stored in them; `subject` is what takes them.
+        """
+
+    @abstractmethod
     def functions(self) -> list[str]:
         """The names of the functions that queries may call, sorted."""
 

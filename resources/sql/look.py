@@ -7,12 +7,13 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import Catalog, ComputedColumn, InvalidRequest, NotFound, Table, View, shown_options
+from storage import Catalog, ComputedColumn, InvalidRequest, KafkaTable, NotFound, Table, View, shown_options
 from storage.sql.commands import DescribeTable, Show
 
 from ..warehouse.warehouse_session import WarehouseSession
 from .changes import partition_values
 from .information import INFORMATION_SCHEMA
+from .kafka_statements import create_topic_statement, described_topic
 from .names import Names
 from .place import at
 from .procedures import PROCEDURES
@@ -104,6 +105,13 @@ class Look:
         view = self._names.view(place) if subject in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS") else None
         if view is not None:
             return self._show_view(node, subject, view)
+        topic = (
+            self._names.kafka(self._names.place(place))
+            if subject in ("CREATE TABLE", "TBLPROPERTIES", "COLUMNS")
+            else None
+        )
+        if topic is not None:
+            return self._show_topic(node, subject, topic)
         table = self._names.table(place)
         if subject == "CREATE TABLE":
             return lambda: rows_result(["statement"], [(create_statement(table),)])
@@ -128,6 +136,19 @@ class Look:
         texts = {f"{name}={value}" for name, value in where.items()}
         kept = [texts <= set(str(path).split("/")) for path in rows.column("partition").to_pylist()]
         return lambda: Result(rows=rows.filter(pa.array(kept, pa.bool_())))
+
+    def _show_topic(self, node: Show, subject: str, topic: KafkaTable) -> Act:
+        if subject == "CREATE TABLE":
+            return lambda: rows_result(["statement"], [(create_topic_statement(topic),)])
+        if subject == "COLUMNS":
+            return lambda: rows_result(["col_name"], [(name,) for name in topic.order])
+        keys = node.args.get("keys")
+        missing = [key for key in keys or () if key not in topic.options]
+        if missing:
+            raise at(node.args["place"], NotFound(f"{topic.identifier} has no option {missing[0]!r}."))
+        return lambda: rows_result(
+            ["key", "value"], [each for each in sorted(topic.options.items()) if keys is None or each[0] in keys]
+        )
 
     def _show_view(self, node: Show, subject: str, view: View) -> Act:
         if subject == "CREATE TABLE":
@@ -160,6 +181,10 @@ class Look:
             long = bool(node.args.get("extended"))
             names = ["kind", "name", "value"] if long else ["name", "type", "null", "key", "partition", "comment"]
             return lambda: rows_result(names, described_view(view, long))
+        topic = self._names.kafka(self._names.place(place))
+        if topic is not None:
+            is_long = bool(node.args.get("extended"))
+            return lambda: rows_result(*described_topic(topic, is_long))
         if self._names.is_system(place):
             schema = self._names.source(place.copy()).schema
             return lambda: rows_result(

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +15,7 @@ from storage import (
     ComputedColumn,
     Identifier,
     InvalidRequest,
+    KafkaTable,
     NotFound,
     SnapshotRef,
     StorageError,
@@ -23,6 +24,7 @@ from storage import (
     View,
     version_of_options,
 )
+from storage.engines.kafka_rows import READ_OPTIONS
 from storage.sql.dialect import HINT_OPTIONS
 
 from ..warehouse.catalogs import CATALOG_NAME
@@ -67,10 +69,13 @@ class Source:
     catalog: str = ""
     rows: pa.Table | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    kafka: KafkaTable | None = None
 
     @property
     def computed(self) -> list[ComputedColumn]:
         """The columns that are computed whenever the table is read."""
+        if self.kafka is not None:
+            return list(self.kafka.computed)
         return [] if self.table is None else self.table.computed_columns
 
     @property
@@ -148,11 +153,24 @@ class Names:
             self._session.reconcile(table, place.catalog)
             return table
         except NotFound as error:
+            if self._change is None and self.kafka(place) is not None:
+                raise at(
+                    node,
+                    InvalidRequest(
+                        f"{place.identifier} is a Kafka table: it takes SELECT, INSERT INTO, DESCRIBE and DROP."
+                    ),
+                ) from None
             if self._change is None and self.catalog(place).views.exists(str(place.identifier)):
                 raise at(node, InvalidRequest(f"{place.identifier} is a view, which can only be read.")) from None
             raise at(node, NotFound(f"{error}{self._nearest(place)}")) from None
         except StorageError as error:
             raise at(node, error) from None
+
+    def kafka(self, place: Place) -> KafkaTable | None:
+        """The Kafka table of a place."""
+        if place.is_temporary or _is_system(place):
+            return None
+        return self.catalog(place).kafka_tables.get(str(place.identifier))
 
     def view(self, node: exp.Table) -> View | None:
         """The view of a name; None for one of a table, or of nothing."""
@@ -182,7 +200,7 @@ class Names:
         if database == INFORMATION_SCHEMA:
             return ["columns", "schemata", "tables"]
         held = catalog.tables(database) if database in catalog.databases() else []
-        return [name.partition(".")[2] for name in held]
+        return sorted([*(name.partition(".")[2] for name in held), *catalog.kafka_tables.names(database)])
 
     def source(self, node: exp.Table) -> Source:
         """What a query reads under a name, at the version that its hint or its VERSION AS OF asks for."""
@@ -203,8 +221,10 @@ class Names:
         if identifier.database == INFORMATION_SCHEMA:
             return _given(f"{place.catalog}.{identifier.database}.{identifier.table}", self._information(place))
         plain = Identifier(identifier.database, identifier.table, identifier.branch)
-        hints = self._hints(node)
         catalog = self.catalog(place)
+        if (topic := self.kafka(place)) is not None:
+            return _of_topic(topic, node, place)
+        hints = self._hints(node)
         try:
             default = place.catalog == self._opened and self._open is not None
             asks = _version(node, hints)
@@ -288,7 +308,8 @@ class Names:
 
     def _nearest(self, place: Place) -> str:
         catalog, database = self.catalog(place), place.identifier.database
-        known = [*catalog.tables(), *(f"{database}.{name}" for name in catalog.views.names(database))]
+        others = [*catalog.views.names(database), *catalog.kafka_tables.names(database)]
+        known = [*catalog.tables(), *(f"{database}.{name}" for name in others)]
         found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
         return f" Did you mean {found[0]}?" if found else ""
 
@@ -300,6 +321,22 @@ def _is_system(place: Place) -> bool:
 
 def _given(name: str, rows: pa.Table) -> Source:
     return Source(name, rows.schema, rows=rows)
+
+
+def _of_topic(topic: KafkaTable, node: exp.Table, place: Place) -> Source:
+    """A Kafka table as it is read, with what the statement says of where to begin and to end."""
+    if node.args.get("version"):
+        raise InvalidRequest(
+            f"{topic.identifier} is a Kafka table, which has no versions: OPTIONS('scan.startup.mode' = …)."
+        )
+    given = dict(node.meta.get(HINT_OPTIONS) or ())
+    for key in given:
+        if key not in READ_OPTIONS:
+            raise InvalidRequest(
+                f"Option {key!r} is none of a Kafka table that is read. Options: {', '.join(READ_OPTIONS)}."
+            )
+    topic = replace(topic, options={**topic.options, **given})
+    return Source(str(topic.identifier), topic.schema, catalog=place.catalog, options=given, kafka=topic)
 
 
 def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:

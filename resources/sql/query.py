@@ -22,6 +22,7 @@ from sqlglot.optimizer.simplify import simplify
 from sqlglot.schema import MappingSchema
 
 from storage import InvalidRequest, NotFound, Predicate, Scan, metadata_field, metadata_of
+from storage.engines.kafka_rows import read_topic
 from storage.sql.declared_types import cast_to_declared
 from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.predicate_text import predicate_of
@@ -71,6 +72,13 @@ class Input:
     def schema(self) -> pa.Schema:
         """The columns that the view may have."""
         return pa.schema([*self.source.schema, *map(metadata_field, self.metadata)])
+
+    @property
+    def rows(self) -> pa.Table | None:
+        """The rows that are read as they are, rather than planned: those that are given, and those of a topic."""
+        if self.source.kafka is not None:
+            return read_topic(self.source.kafka, self.columns)
+        return self.source.rows
 
     def scan(self) -> Scan:
         """The read that the query needs, planned."""
@@ -347,7 +355,7 @@ def _both(columns: set[str] | None, named: set[str]) -> set[str] | None:
 
 
 def _with_needs(read: Input, columns: set[str] | None, conditions: list[tuple[Predicate, str, str]]) -> Input:
-    if read.source.table is None:
+    if read.source.table is None and read.source.kafka is None:
         return read
     names = read.schema.names
     if columns is not None:

@@ -61,7 +61,7 @@ class SparkEngine(Engine):
 
     def frame(self, read: Input) -> DataFrame:
         """The rows that stand behind a view."""
-        rows = read.source.rows
+        rows = read.rows
         if rows is not None:
             # Without it, times that have no zone would get the session's.
             return self.session.createDataFrame(rows, spark_schema(rows.schema))
@@ -78,8 +78,23 @@ class SparkEngine(Engine):
 
     def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
         rows = self.rows(query)
+        yield pa.RecordBatch.from_pylist([], self.columns(rows))
+        yield from self._fetched(rows)
+
+    def stored(self, rows: DataFrame, schema: pa.Schema, subject: str) -> Iterator[pa.Table]:
+        types = spark_schema(schema).fields
+        for given, held in zip(self.columns(rows), schema, strict=True):
+            refuse_unstorable(given.type, held.type, held.name)
+        names = [f"c{number}" for number in range(len(types))]
+        cast = rows.toDF(*names).select(
+            *[F.col(name).cast(field.dataType).alias(name) for name, field in zip(names, types, strict=True)]
+        )
+        for batch in self._fetched(cast):
+            yield pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
+
+    def _fetched(self, rows: DataFrame) -> Iterator[pa.RecordBatch]:
+        """The rows of a frame, a batch at a time."""
         schema = self.columns(rows)
-        yield pa.RecordBatch.from_pylist([], schema)
         # Names may occur twice.
         numbered = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
 

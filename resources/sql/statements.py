@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from storage import (
     InvalidRequest,
+    KafkaTable,
     Table,
 )
 from storage.sql.commands import (
@@ -40,6 +41,7 @@ from .definitions import Act, Definitions
 from .engine import Engine
 from .engines import Engines
 from .exports import exported
+from .kafka_statements import KafkaStatements, connector_of
 from .look import Look
 from .names import Names
 from .parsing import bounded_depth, parse
@@ -91,6 +93,7 @@ class Statements:
         self._tables = TableStatements(self._context, self._definitions, self._rows, self.prepare)
         self._setting = SettingStatements(self._context)
         self._look = Look(session, self.settings, self._names)
+        self._kafka = KafkaStatements(self._names, self.prepare)
         self._views = ViewStatements(self._names, self.prepare)
         self._engines = Engines(session.settings, start_spark)
 
@@ -140,12 +143,16 @@ class Statements:
                 return lambda: engine().result(engine().rows(query))
             case Export():
                 return exported(tree, self._context, self.prepare, engine)
+            case exp.Insert() if (topic := self._topic_of(tree)) is not None:
+                return self._kafka.insert(tree, topic, engine())
             case exp.Insert():
                 return self._rows.insert(tree, engine())
             case exp.Delete() | exp.Update():
                 return self._rows.change_rows(tree, engine())
             case exp.Merge():
                 return self._rows.merge(tree, engine())
+            case exp.Create() if tree.kind == "TABLE" and connector_of(tree) is not None:
+                return self._kafka.create(tree)
             case exp.Create() if tree.kind == "TABLE":
                 return self._tables.create(tree, engine)
             case exp.Create() if tree.kind == "VIEW":
@@ -187,6 +194,10 @@ class Statements:
             case SetOption() | ResetOption():
                 return self._setting.run(tree)
         raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here."))
+
+    def _topic_of(self, tree: exp.Insert) -> KafkaTable | None:
+        node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        return None if self._is_correction else self._kafka.table(node)
 
     def _explain(self, explain: Explain, engine: Engine) -> Act:
         tree = explain.this

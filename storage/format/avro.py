@@ -164,3 +164,26 @@ def _not_null(avro_type: Any) -> Any:
     """The type beside null of a union of two; other types as they are."""
     others = [each for each in avro_type if each != "null"] if isinstance(avro_type, list) else [avro_type]
     return others[0] if len(others) == 1 else avro_type
+
+
+def write_datum(parsed_schema: Any, record: dict[str, Any]) -> bytes:
+    """One record without a head, as messages have it. Raises ValueError for a value that the schema does not take."""
+    buffer = io.BytesIO()
+    try:
+        fastavro.schemaless_writer(buffer, parsed_schema, record)
+    except (TypeError, KeyError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    return buffer.getvalue()
+
+
+def read_datum(data: bytes, parsed_schema: Any) -> dict[str, Any]:
+    """The record that a message holds. Raises ValueError if it is none of the schema, or if something is left over."""
+    buffer = io.BytesIO(data)
+    try:
+        record: Any = fastavro.schemaless_reader(buffer, parsed_schema, None)
+    # The bytes are in memory: whatever goes wrong is their fault.
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    if left := len(data) - buffer.tell():
+        raise ValueError(f"{left} bytes are left over.")
+    return dict(record)

@@ -41,7 +41,7 @@ def kinds_of(count: int, kind: int) -> pa.Array:
 
 def of_any(values: pa.Array, wanted: Sequence[str]) -> pa.Array:
     """Whether each text is among some, null for none: as booleans without nulls."""
-    return pc.fill_null(pc.is_in(values, pa.array(wanted)), False)
+    return pc.fill_null(pc.is_in(values, pa.array(wanted, pa.string())), False)
 
 
 def columns_of(rows: pa.Array, places: pa.Array) -> pa.Table:

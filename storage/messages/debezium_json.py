@@ -63,19 +63,26 @@ class DebeziumJson:
     name: ClassVar[str] = "debezium-json"
     is_insert_only: ClassVar[bool] = False
     readable_metadata: ClassVar[Mapping[str, DataType]] = _METADATA
+    # What the envelope calls its kinds, and where.
+    op_name: ClassVar[str] = "op"
+    inserts: ClassVar[tuple[str, ...]] = ("c", "r")
+    update: ClassVar[str] = "u"
+    delete: ClassVar[str] = "d"
+    own_options: ClassVar[Mapping[str, FormatOption]] = OPTIONS
     _values: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         check_json_fields(self.fields, f"Format {self.name!r}")
-        object.__setattr__(self, "_values", read_options(self.name, OPTIONS, self.options))
+        object.__setattr__(self, "_values", read_options(self.name, self.own_options, self.options))
 
     def encode(self, rows: pa.Table, kinds: pa.Array | None = None) -> pa.ChunkedArray:
         """See `MessageFormat.encode`."""
         objects = self.codec.write(rows, self.fields, style_of(self._values))
-        added = pc.binary_join_element_wise('{"before":null,"after":', objects, ',"op":"c"}', "")
+        op = f'"{self.op_name}"'
+        added = pc.binary_join_element_wise('{"before":null,"after":', objects, f',{op}:"{self.inserts[0]}"}}', "")
         if kinds is None:
             return as_messages(added)
-        taken = pc.binary_join_element_wise('{"before":', objects, ',"after":null,"op":"d"}', "")
+        taken = pc.binary_join_element_wise('{"before":', objects, f',"after":null,{op}:"{self.delete}"}}', "")
         return as_messages(pc.if_else(pc.is_in(kinds, pa.array([INSERT, UPDATE_AFTER], pa.int8())), added, taken))
 
     def decode(self, values: pa.Array, metadata: Sequence[str] = ()) -> Decoded:
@@ -83,7 +90,9 @@ class DebeziumJson:
         check_metadata(self.name, self.readable_metadata, metadata)
         lenient = self._values["ignore-parse-errors"]
         texts, places, malformed = texts_of(values)
-        style = style_of(self._values, numbers_are_times=True, decimal_is_base64=self._values["decimal"] == "base64")
+        style = style_of(
+            self._values, numbers_are_times=True, decimal_is_base64=self._values.get("decimal") == "base64"
+        )
         read = self.codec.read(texts, self._envelope(metadata), style, lenient=lenient)
         message = self._payload(read.rows)
         faults = [*read.faults, *self._contradictions(message, {each.message for each in read.faults})]
@@ -99,51 +108,55 @@ class DebeziumJson:
 
     def _envelope(self, metadata: Sequence[str]) -> list[DataField]:
         """The message as columns: only what rows and the given keys need."""
-        before = tuple(_nullable(each) for each in self.fields)
+        before = tuple(nullable(each) for each in self.fields)
         inside = [
             DataField(0, "before", DataType("ROW", fields=before)),
             DataField(0, "after", DataType("ROW", fields=self.fields)),
-            DataField(0, "op", STRING),
+            DataField(0, self.op_name, STRING),
         ]
         if "ingestion-timestamp" in metadata:
             inside.append(DataField(0, "ts_ms", _MOMENT))
         if any(key.startswith("source.") for key in metadata):
             inside.append(DataField(0, "source", _PROPERTIES))
-        if not self._values["schema-include"]:
+        if not self._values.get("schema-include"):
             return inside
         envelope = [DataField(0, "payload", DataType("ROW", fields=tuple(inside)))]
         return [*envelope, DataField(0, "schema", STRING)] if "schema" in metadata else envelope
 
     def _payload(self, rows: pa.Table) -> pa.Table:
-        if not self._values["schema-include"]:
+        if not self._values.get("schema-include"):
             return rows
         payload = rows.column("payload").combine_chunks()
         return pa.Table.from_arrays(payload.flatten(), schema=pa.schema(list(payload.type)))
 
     def _contradictions(self, message: pa.Table, known: set[int]) -> list[Fault]:
         """Messages whose parts do not fit together."""
-        op, before, after = (message.column(name).combine_chunks() for name in ("op", "before", "after"))
-        is_unknown = pc.invert(of_any(op, ["c", "r", "u", "d"]))
-        lacks_after = pc.and_(of_any(op, ["c", "r", "u"]), pc.is_null(after))
-        needing = ["d"] if self.is_upsert else ["u", "d"]
+        op, before, after = (message.column(name).combine_chunks() for name in (self.op_name, "before", "after"))
+        known_ops = [*self.inserts, self.update, self.delete]
+        is_unknown = pc.invert(of_any(op, known_ops))
+        lacks_after = pc.and_(of_any(op, known_ops[:-1]), pc.is_null(after))
+        needing = [self.delete] if self.is_upsert else [self.update, self.delete]
         lacks_before = pc.and_(of_any(op, needing), pc.is_null(before))
         found: dict[int, Fault] = {}
         for index in pc.indices_nonzero(pc.or_(is_unknown, pc.or_(lacks_after, lacks_before))).to_pylist():
             letter = op[index].as_py()
             if is_unknown[index].as_py():
-                reason = f'Unknown "op" {letter!r}: c, r, u and d are read.' if letter else 'It has no "op".'
+                read = f"{', '.join(known_ops[:-1])} and {self.delete} are read."
+                reason = f'Unknown "{self.op_name}" {letter!r}: {read}' if letter else f'It has no "{self.op_name}".'
             elif lacks_after[index].as_py():
-                reason = f'Its "op" is {letter!r}, and "after" is null.'
+                reason = f'Its "{self.op_name}" is {letter!r}, and "after" is null.'
             else:
-                reason = _NO_BEFORE.format(kind="UPDATE" if letter == "u" else "DELETE")
+                reason = _NO_BEFORE.format(kind="UPDATE" if letter == self.update else "DELETE")
             found[index] = Fault(index, reason)
         return [fault for index, fault in found.items() if index not in known]
 
     def _rows(self, message: pa.Table) -> tuple[pa.Table, pa.Array, pa.Array]:
-        op, before, after = (message.column(name).combine_chunks() for name in ("op", "before", "after"))
-        is_update = of_any(op, ["u"])
-        takes = of_any(op, ["d"]) if self.is_upsert else of_any(op, ["u", "d"])
-        taken, added = (pc.indices_nonzero(mask).cast(pa.int64()) for mask in (takes, of_any(op, ["c", "r", "u"])))
+        op, before, after = (message.column(name).combine_chunks() for name in (self.op_name, "before", "after"))
+        is_update = of_any(op, [self.update])
+        takes = of_any(op, [self.delete] if self.is_upsert else [self.update, self.delete])
+        taken, added = (
+            pc.indices_nonzero(mask).cast(pa.int64()) for mask in (takes, of_any(op, [*self.inserts, self.update]))
+        )
         before_kinds = pc.if_else(
             is_update.take(taken), kinds_of(len(taken), UPDATE_BEFORE), kinds_of(len(taken), DELETE)
         )
@@ -190,5 +203,5 @@ def _of_source(source: pa.Array, key: str) -> pa.Array:
     return value(key.removeprefix("source."))
 
 
-def _nullable(column: DataField) -> DataField:
+def nullable(column: DataField) -> DataField:
     return replace(column, type=replace(column.type, nullable=True))

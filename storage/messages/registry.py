@@ -12,14 +12,28 @@ from importlib.metadata import entry_points
 
 from ..data_types import DataField
 from ..errors import InvalidRequest
+from .avro_format import AvroFormat
+from .canal_json import CanalJson, MaxwellJson
+from .csv_format import CsvFormat
 from .debezium_json import DebeziumJson
 from .json_codec import JsonCodec
 from .json_format import JsonFormat
 from .message_format import MessageFormat
+from .ogg_json import OggJson
+from .raw_format import RawFormat
 
 ENTRY_POINT = "snapline.message_formats"
 MakeFormat = Callable[[tuple[DataField, ...], Mapping[str, str], JsonCodec], MessageFormat]
-_OWN: dict[str, MakeFormat] = {"json": JsonFormat, "debezium-json": DebeziumJson}
+_OWN: dict[str, MakeFormat] = {
+    "json": JsonFormat,
+    "debezium-json": DebeziumJson,
+    "canal-json": CanalJson,
+    "maxwell-json": MaxwellJson,
+    "ogg-json": OggJson,
+    "csv": CsvFormat,
+    "avro": AvroFormat,
+    "raw": RawFormat,
+}
 
 
 def message_format(

@@ -4,7 +4,7 @@ Types have the format's names, so TIMESTAMP has no time zone, TIMESTAMP_LTZ the 
 that is not read here is left to the caller, who refuses it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -45,9 +45,20 @@ _WORDS = {
 _KNOWN_TYPES = ", ".join([*dict.fromkeys(_WORDS.values()), "ARRAY<…>", "MAP<…>", "ROW<…>"])
 
 
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """`name type METADATA [FROM 'key'] [VIRTUAL]`; without FROM the name is the key."""
+
+    name: str
+    type: DataType
+    key: str
+    is_virtual: bool = False
+    comment: str | None = None
+
+
 @dataclass
 class TableDefinition:
-    """The parts of a table definition, for `Catalog.create_table`."""
+    """The parts of a table definition, for `Catalog.create_table`. `order`: the names of all columns, as they were declared."""
 
     fields: list[DataField] = field(default_factory=list)
     primary_key: list[str] = field(default_factory=list)
@@ -56,11 +67,12 @@ class TableDefinition:
     comment: str | None = None
     computed_columns: list[ComputedColumn] = field(default_factory=list)
     watermark: Watermark | None = None
-    metadata_columns: dict[str, str] = field(default_factory=dict)
+    metadata_columns: list[MetadataColumn] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
 
 
-def define_table(create: exp.Create) -> TableDefinition:
-    """Read a CREATE TABLE. Raises InvalidRequest that names the column, Unsupported for tables of a connector."""
+def define_table(create: exp.Create, *, connectors: Collection[str] = ()) -> TableDefinition:
+    """Read a CREATE TABLE. Raises InvalidRequest that names the column, Unsupported for tables of connectors but the given."""
     found = TableDefinition()
     numbers = count()
     columns = create.this.expressions if isinstance(create.this, exp.Schema) else []
@@ -95,7 +107,8 @@ def define_table(create: exp.Create) -> TableDefinition:
             # Every table is; whoever reads the name has carried it out.
             _ = setting.this.name
     found.options = options_of(create)
-    _refuse_connector(found)
+    if found.options.get("connector") not in connectors:
+        _refuse_connector(found)
     return found
 
 
@@ -152,6 +165,7 @@ def _partition_column(found: TableDefinition, key: exp.Expr, numbers: "count[int
 
 
 def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
+    found.order.append(column.name)
     kinds = [argument.args.get("kind") or argument for argument in column.args.get("constraints") or []]
     for kind in kinds:
         if isinstance(kind, exp.ComputedColumnConstraint):
@@ -168,7 +182,7 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
             found.computed_columns.append(made)
             return
         if isinstance(kind, MetadataConstraint):
-            found.metadata_columns[column.name] = kind.args.get("this") or column.name
+            found.metadata_columns.append(_metadata_column(column, kinds, kind))
             return
     if column.args.get("kind") is None:
         raise InvalidRequest(f"Column {column.name!r} has no type.")
@@ -192,6 +206,19 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
     kept = type_of(column.args["kind"], nullable=nullable)
     given = None if default is None else default_text(constant_of(default, kept, column.name), kept, column.name)
     found.fields.append(DataField(next(numbers), column.name, kept, comment, given))
+
+
+def _metadata_column(column: exp.ColumnDef, kinds: Sequence[exp.Expr], metadata: MetadataConstraint) -> MetadataColumn:
+    name, comments = column.name, [kind.this.name for kind in kinds if isinstance(kind, exp.CommentColumnConstraint)]
+    if column.args.get("kind") is None:
+        raise InvalidRequest(f"Metadata column {name!r} has no type, as in {name} BIGINT METADATA.")
+    for kind in kinds:
+        if kind is not metadata and not isinstance(kind, exp.CommentColumnConstraint | exp.NotNullColumnConstraint):
+            raise InvalidRequest(f"Metadata column {name!r}: {shown(kind)} has no effect on it. Leave it out.")
+    _refuse_second(comments[1:], "COMMENT")
+    type_ = type_of(column.args["kind"], nullable=nullable_of(kinds, name))
+    key, is_virtual = metadata.args.get("this") or name, bool(metadata.args.get("virtual"))
+    return MetadataColumn(name, type_, key, is_virtual, comments[0] if comments else None)
 
 
 def nullable_of(kinds: Sequence[exp.Expr], name: str) -> bool:
@@ -280,7 +307,7 @@ def _refuse_connector(found: TableDefinition) -> None:
         )
     if found.metadata_columns:
         raise Unsupported(
-            f"Metadata columns ({', '.join(found.metadata_columns)}) are declared of a connector's tables. The rows of this one "
-            f"tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
+            f"Metadata columns ({', '.join(each.name for each in found.metadata_columns)}) are declared of a connector's tables. "
+            f"The rows of this one tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
             "other names and types in a VIEW."
         )

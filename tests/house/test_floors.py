@@ -42,7 +42,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"format", "journal", "catalog_options"},
         {"messages"},
         {"metadata"},
-        {"lsm", "iceberg"},
+        {"lsm", "iceberg", "kafka"},
         {"read"},
         {"log"},
         {"write"},

@@ -5,7 +5,7 @@ from sqlglot import exp
 
 from resources import Session
 from resources.sql.parsing import parse
-from storage import Unsupported
+from storage import InvalidRequest, Unsupported
 from storage.sql.dialect import MetadataConstraint
 
 DEFINITIONS = [
@@ -37,8 +37,8 @@ DEFINITIONS = [
 
 @pytest.mark.parametrize("text", DEFINITIONS, ids=range(len(DEFINITIONS)))
 def test_a_definition_is_understood_and_refused_by_name(text: str, session: Session) -> None:
-    expected = "'kafka'|'kinesis'" if "connector" in text else "Metadata columns"
-    with pytest.raises(Unsupported, match=expected):
+    expected = "'kinesis'|needs 'topic'" if "connector" in text else "Metadata columns"
+    with pytest.raises((InvalidRequest, Unsupported), match=expected):
         session.sql(text, "duckdb")
     assert session.catalog.tables() == []
 

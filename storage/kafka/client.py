@@ -1,0 +1,68 @@
+"""The one place that imports the client of Kafka, and says what its errors mean."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InvalidRequest, NotFound, StoreUnavailable
+
+_log = logging.getLogger("snapline.kafka")
+# How long the broker may take to answer, in seconds.
+ANSWER_SECONDS = 30.0
+
+
+def kafka() -> Any:
+    """The module of the client. Raises InvalidRequest where it is not installed."""
+    try:
+        # Only those who use topics have it installed, and wait for it.
+        import confluent_kafka
+    except ImportError:
+        raise InvalidRequest("Kafka tables need the extra `kafka`: install snapline[kafka].") from None
+    return confluent_kafka
+
+
+@contextmanager
+def consumer(client: Mapping[str, str], isolation: str) -> Iterator[Any]:
+    """A consumer that commits nothing and never jumps over what is gone."""
+    given = {
+        "group.id": "snapline",
+        **client,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "isolation.level": isolation,
+        "client.id": client.get("client.id", "snapline"),
+        "logger": _log,
+    }
+    with kafka_errors(client):
+        opened = kafka().Consumer(given)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def kafka_errors(client: Mapping[str, str]) -> Iterator[None]:
+    """Errors of the client as errors of the store. Raises NotFound, InvalidRequest or StoreUnavailable."""
+    module = kafka()
+    try:
+        yield
+    except module.KafkaException as error:
+        raise _told(error.args[0], client) from error
+
+
+def _told(error: Any, client: Mapping[str, str]) -> Exception:
+    codes, where = kafka().KafkaError, client.get("bootstrap.servers", "")
+    if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION):
+        return NotFound(
+            f"Kafka at {where} has no such topic or partition: {error.str()}. Create the topic, or name another."
+        )
+    if error.code() == codes._INVALID_ARG:
+        return InvalidRequest(f"Kafka's client does not take the options: {error.str()}")
+    if error.code() in (codes._FENCED, codes.INVALID_PRODUCER_EPOCH):
+        return StoreUnavailable(
+            f"Another writer with the same 'sink.transactional-id-prefix' has begun since: {error.str()}. Nothing of this "
+            "statement is in the topic."
+        )
+    return StoreUnavailable(f"Kafka at {where}: {error.str()}. Look at the broker, then repeat.")

@@ -1,0 +1,158 @@
+"""`csv`: a line for each row, without a head. Values are read by the rules of `json` for texts."""
+
+import base64
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from ..data_types import STRING, DataField, DataType
+from ..errors import InvalidRequest, Unsupported
+from .json_codec import JsonCodec, JsonStyle
+from .json_format import as_messages, in_order, without, worded
+from .message_format import (
+    Decoded,
+    FormatOption,
+    Malformed,
+    check_metadata,
+    inserted,
+    read_options,
+    refuse_other_kinds,
+    texts_of,
+)
+
+_OPTIONS = {
+    "field-delimiter": FormatOption(","),
+    "quote-character": FormatOption('"'),
+    "disable-quote-character": FormatOption("false", "true or false"),
+    "null-literal": FormatOption(""),
+    "ignore-parse-errors": FormatOption("false", "true or false"),
+}
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """Rows as lines. What is written as `null-literal`, by default nothing, is null; an empty text is written with quotes."""
+
+    fields: tuple[DataField, ...]
+    options: Mapping[str, str]
+    codec: JsonCodec
+    name: ClassVar[str] = "csv"
+    is_insert_only: ClassVar[bool] = True
+    readable_metadata: ClassVar[Mapping[str, DataType]] = {}
+    _values: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        values = read_options(self.name, _OPTIONS, self.options)
+        for key in ("field-delimiter", "quote-character"):
+            if len(values[key]) != 1:
+                raise InvalidRequest(f"Option 'csv.{key}' = {values[key]!r} is not one character.")
+        for each in self.fields:
+            if each.type.is_nested or each.type.root in ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY"):
+                raise Unsupported(f"Format 'csv' has no form for column {each.name!r}, {each.type}. Use 'json'.")
+        object.__setattr__(self, "_values", values)
+
+    def encode(self, rows: pa.Table, kinds: pa.Array | None = None) -> pa.ChunkedArray:
+        """See `MessageFormat.encode`."""
+        refuse_other_kinds(self.name, kinds)
+        columns = [
+            self._written(rows.column(index).combine_chunks(), each.type) for index, each in enumerate(self.fields)
+        ]
+        return as_messages(pc.binary_join_element_wise(*columns, self._values["field-delimiter"]))
+
+    def _written(self, column: pa.Array, type_: DataType) -> pa.Array:
+        if type_.is_bytes:
+            # Arrow has no base64.
+            texts = pa.array([None if each is None else base64.b64encode(each).decode() for each in column.to_pylist()])
+        else:
+            texts = column.cast(pa.string())
+        if type_.is_text:
+            texts = self._quoted(texts)
+        return pc.fill_null(texts.cast(pa.string()), self._values["null-literal"])
+
+    def _quoted(self, texts: pa.Array) -> pa.Array:
+        quote, delimiter = self._values["quote-character"], self._values["field-delimiter"]
+        special = [quote, delimiter, "\n", "\r"]
+        needs = pc.equal(texts, self._values["null-literal"])
+        for character in special:
+            needs = pc.or_(needs, pc.match_substring(texts, character))
+        if self._values["disable-quote-character"]:
+            if pc.any(pc.match_substring_regex(texts, f"[\\n\\r\\x{ord(delimiter):02x}]")).as_py():
+                raise InvalidRequest(
+                    "A text has the delimiter or a line break in it, and 'csv.disable-quote-character' is true."
+                )
+            return texts
+        doubled = pc.replace_substring(texts, quote, quote * 2)
+        return pc.if_else(needs, pc.binary_join_element_wise(quote, doubled, quote, ""), texts)
+
+    def decode(self, values: pa.Array, metadata: Sequence[str] = ()) -> Decoded:
+        """See `MessageFormat.decode`."""
+        check_metadata(self.name, self.readable_metadata, metadata)
+        texts, places, malformed = texts_of(values)
+        table = self._parsed(texts)
+        if table is None:
+            table, good, broken = self._one_by_one(texts)
+            malformed += [Malformed(places[each.message].as_py(), each.reason) for each in broken]
+            places = places.take(good)
+        objects = self.codec.write(table, [DataField(0, each.name, STRING) for each in self.fields], JsonStyle())
+        read = self.codec.read(objects, self.fields, JsonStyle(), lenient=self._values["ignore-parse-errors"])
+        rows = read.rows
+        if read.faults:
+            malformed += [
+                Malformed(places[each.message].as_py(), worded(each.field, each.reason)) for each in read.faults
+            ]
+            kept = without(len(objects), [each.message for each in read.faults])
+            rows, places = rows.take(kept), places.take(kept)
+        return Decoded(rows, inserted(len(places)), places, {}, in_order(malformed))
+
+    def _parsed(self, texts: pa.Array) -> pa.Table | None:
+        """All messages at once, as texts; None if some is no line of its own."""
+        if not self.fields or not len(texts):
+            return pa.table({each.name: pa.array([], pa.string()) for each in self.fields}) if self.fields else None
+        block = "\n".join(texts.to_pylist()).encode()
+        quote = False if self._values["disable-quote-character"] else self._values["quote-character"]
+        names = [each.name for each in self.fields]
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(block),
+                arrow_csv.ReadOptions(column_names=[f"c{index}" for index in range(len(names))]),
+                arrow_csv.ParseOptions(
+                    delimiter=self._values["field-delimiter"], quote_char=quote, newlines_in_values=True
+                ),
+                arrow_csv.ConvertOptions(
+                    column_types={f"c{index}": pa.string() for index in range(len(names))},
+                    null_values=[self._values["null-literal"]],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return table.rename_columns(names) if table.num_rows == len(texts) else None
+
+    def _one_by_one(self, texts: pa.Array) -> tuple[pa.Table, pa.Array, list[Malformed]]:
+        rows: list[list[str | None]] = []
+        good: list[int] = []
+        broken: list[Malformed] = []
+        quoting: Any = csv.QUOTE_NONE if self._values["disable-quote-character"] else csv.QUOTE_MINIMAL
+        for index, text in enumerate(texts.to_pylist()):
+            read = csv.reader(
+                io.StringIO(text, newline=""),
+                delimiter=self._values["field-delimiter"],
+                quotechar=self._values["quote-character"],
+                quoting=quoting,
+            )
+            lines = list(read)
+            if len(lines) == 1 and len(lines[0]) == len(self.fields):
+                rows.append([None if value == self._values["null-literal"] else value for value in lines[0]])
+                good.append(index)
+            else:
+                found = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
+                broken.append(Malformed(index, f"It has {found}, and not one line of {len(self.fields)} values."))
+        columns = [pa.array([row[position] for row in rows], pa.string()) for position in range(len(self.fields))]
+        return pa.table(columns, [each.name for each in self.fields]), pa.array(good, pa.int64()), broken

@@ -1,0 +1,279 @@
+"""Canal's, Maxwell's and GoldenGate's JSON, CSV, Avro and raw bytes: what they read, write, and say of a broken message."""
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from storage import DataField, InvalidRequest, Unsupported, parse_type
+from storage.engines.duckdb_json import DuckDbJson
+from storage.messages.message_format import Decoded, MessageFormat
+from storage.messages.registry import message_format
+
+KINDS = ("+I", "-U", "+U", "-D")
+FORMATS = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv", "avro")
+TYPES: dict[str, Any] = {
+    "flag": "BOOLEAN",
+    "small": "SMALLINT",
+    "id": "INT",
+    "big": "BIGINT",
+    "weight": "DOUBLE",
+    "price": "DECIMAL(10, 2)",
+    "name": "STRING",
+    "data": "BYTES",
+    "day": "DATE",
+    "at": "TIMESTAMP(3)",
+    "moment": "TIMESTAMP_LTZ(6)",
+    "clock": "TIME(3)",
+}
+ROWS = [
+    {
+        "flag": True,
+        "small": -3,
+        "id": 1,
+        "big": 2**62,
+        "weight": 1.5,
+        "price": "12.34",
+        "name": 'a,"b"\nc',
+        "data": b"\x00\xff",
+        "day": 19844,
+        "at": 1714564800123,
+        "moment": 1714564800123456,
+        "clock": 43200123,
+    },
+    {**dict.fromkeys(TYPES), "name": ""},
+    dict.fromkeys(TYPES),
+]
+
+
+def made(name: str, options: dict[str, str] | None = None, /, **types: Any) -> MessageFormat:
+    types = types or {"id": "INT", "name": "STRING"}
+    fields = [DataField(index, column, parse_type(type_)) for index, (column, type_) in enumerate(types.items())]
+    return message_format(name, fields, options or {}, DuckDbJson())
+
+
+def decode(format_: MessageFormat, *messages: Any, metadata: tuple[str, ...] = ()) -> Decoded:
+    values = [each if isinstance(each, bytes | None) else json.dumps(each).encode() for each in messages]
+    return format_.decode(pa.array(values, pa.binary()), metadata)
+
+
+def changes(decoded: Decoded) -> list[tuple[Any, ...]]:
+    assert decoded.malformed == ()
+    rows = zip(decoded.kinds.to_pylist(), decoded.rows.to_pylist(), decoded.messages.to_pylist(), strict=True)
+    return [(KINDS[kind], *row.values(), message) for kind, row, message in rows]
+
+
+def table() -> pa.Table:
+    columns = {}
+    for name, type_ in TYPES.items():
+        arrow = parse_type(type_).to_arrow()
+        values = [row[name] for row in ROWS]
+        columns[name] = pa.array(values, pa.string()).cast(arrow) if name == "price" else pa.array(values, arrow)
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_reads_what_it_writes(name: str) -> None:
+    """The contract that a format of somebody else keeps as well: rows come back, each from its message, and none is left out."""
+    format_ = made(name, **TYPES)
+    rows = table()
+    messages = format_.encode(rows)
+    assert messages.type == pa.binary() and len(messages) == 3
+    decoded = format_.decode(messages.combine_chunks())
+    assert decoded.malformed == ()
+    assert decoded.messages.to_pylist() == [0, 1, 2]
+    assert decoded.kinds.to_pylist() == [0, 0, 0]
+    for column in TYPES:
+        assert decoded.rows.column(column).to_pylist() == rows.column(column).to_pylist(), column
+    nothing = format_.decode(pa.array([None], pa.binary()))
+    assert len(nothing.kinds) == 0 and nothing.rows.schema.names == list(TYPES)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_tells_deletes_or_refuses_them(name: str) -> None:
+    rows, kinds = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", "b"]}), pa.array([0, 3], pa.int8())
+    format_ = made(name)
+    if format_.is_insert_only:
+        with pytest.raises(InvalidRequest, match="row 1 is -D"):
+            format_.encode(rows, kinds)
+    else:
+        assert format_.decode(format_.encode(rows, kinds).combine_chunks()).kinds.to_pylist() == [0, 3]
+
+
+def test_canals_messages_hold_several_rows_and_what_they_were() -> None:
+    update = {
+        "data": [{"id": "1", "name": "new"}, {"id": "2", "name": None}, {"id": "3", "name": "same"}],
+        "old": [{"name": "old"}, {"name": None, "id": "22"}, {}],
+        "type": "UPDATE",
+        "database": "shop",
+        "table": "products",
+        "es": 1589373546000,
+        "ts": 1589373546301,
+        "isDdl": False,
+        "pkNames": ["id"],
+        "sqlType": {"id": 4, "name": 12},
+    }
+    insert = {"data": [{"id": "5", "name": "five"}], "old": None, "type": "INSERT", "database": "other", "table": "t"}
+    delete = {"data": [{"id": "5", "name": "five"}], "old": None, "type": "DELETE"}
+    ddl = {"data": None, "isDdl": True, "type": "ALTER", "sql": "ALTER …"}
+    got = decode(made("canal-json"), update, insert, ddl, delete, {"type": "CREATE"})
+    assert changes(got) == [
+        *(("-U", 1, "old", 0), ("+U", 1, "new", 0), ("-U", 22, None, 0), ("+U", 2, None, 0)),
+        *(("-U", 3, "same", 0), ("+U", 3, "same", 0), ("+I", 5, "five", 1), ("-D", 5, "five", 3)),
+    ]
+    format_ = made("canal-json")
+    told = decode(format_, update, insert, metadata=tuple(format_.readable_metadata)).metadata
+    assert told["database"].to_pylist() == ["shop"] * 6 + ["other"]
+    assert told["event-timestamp"][0].as_py() == datetime(2020, 5, 13, 12, 39, 6, tzinfo=UTC)
+    assert told["pk-names"][0].as_py() == ["id"] and told["sql-type"][0].as_py() == [("id", 4), ("name", 12)]
+    assert told["ingestion-timestamp"][6].as_py() is None
+    only = decode(made("canal-json", {"database.include": "sh.*", "table.include": "products"}), update, insert)
+    assert only.messages.to_pylist() == [0] * 6 and only.malformed == ()
+
+
+def test_canals_broken_messages_are_named() -> None:
+    good = {"data": [{"id": "1", "name": "a"}], "type": "INSERT"}
+    broken: list[tuple[Any, str]] = [
+        ({"data": [{"id": "1"}], "old": [], "type": "UPDATE"}, 'Its "type" is UPDATE, and "data" is null, or "old"'),
+        ({"data": None, "type": "INSERT"}, 'Its "type" is INSERT, and "data" is null'),
+        ({"data": [], "type": "TRUNCATE"}, "Unknown \"type\" 'TRUNCATE'"),
+        ({"data": [{"id": "1"}, {"id": "x"}], "type": "INSERT"}, "Field 'data.id': \"x\" is no INT."),
+        ({"data": [{"id": "1"}], "old": [{"id": "x"}], "type": "UPDATE"}, "Field 'data.id': \"x\" is no INT."),
+        (b"no", "It is no JSON"),
+    ]
+    for message, reason in broken:
+        got = decode(made("canal-json"), good, message, good)
+        assert got.messages.to_pylist() == [0, 2], message
+        assert [each.message for each in got.malformed] == [1] and got.malformed[0].reason.startswith(reason)
+    lenient = decode(made("canal-json", {"ignore-parse-errors": "true"}), broken[3][0])
+    assert changes(lenient) == [("+I", 1, None, 0), ("+I", None, None, 0)]
+
+
+def test_maxwells_messages_hold_a_row_and_what_it_was() -> None:
+    head = {"database": "shop", "table": "t", "ts": 1596684904, "primary_key_columns": ["id"]}
+    format_ = made("maxwell-json")
+    messages = [
+        {**head, "type": "insert", "data": {"id": 1, "name": "a"}},
+        {**head, "type": "update", "data": {"id": 1, "name": "b"}, "old": {"name": "a"}},
+        {**head, "type": "delete", "data": {"id": 1, "name": "b"}},
+    ]
+    got = decode(format_, *messages, metadata=tuple(format_.readable_metadata))
+    assert changes(got) == [("+I", 1, "a", 0), ("-U", 1, "a", 1), ("+U", 1, "b", 1), ("-D", 1, "b", 2)]
+    # Maxwell counts seconds.
+    assert got.metadata["ingestion-timestamp"][0].as_py() == datetime(2020, 8, 6, 3, 35, 4, tzinfo=UTC)
+    assert got.metadata["primary-key-columns"][0].as_py() == ["id"]
+    assert made("maxwell-json").encode(pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]})).to_pylist() == [
+        b'{"data":{"id":1,"name":"a"},"type":"insert"}'
+    ]
+
+
+def test_goldengates_messages_hold_the_row_before_and_after() -> None:
+    head = {
+        "table": "T",
+        "op_ts": "2020-05-13 15:40:06.000000",
+        "current_ts": "2020-05-13 15:40:07",
+        "primary_keys": ["ID"],
+    }
+    one, two = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    format_ = made("ogg-json")
+    got = decode(
+        format_,
+        {**head, "op_type": "I", "after": one},
+        {**head, "op_type": "U", "before": one, "after": two},
+        {**head, "op_type": "D", "before": two},
+        {**head, "op_type": "T"},
+        metadata=("primary-keys", "event-timestamp"),
+    )
+    assert [each.reason for each in got.malformed] == ["Unknown \"op_type\" 'T': I, U and D are read."]
+    assert [KINDS[kind] for kind in got.kinds.to_pylist()] == ["+I", "-U", "+U", "-D"]
+    assert got.metadata["event-timestamp"][0].as_py() == datetime(2020, 5, 13, 15, 40, 6, tzinfo=UTC)
+    assert got.metadata["primary-keys"][0].as_py() == ["ID"]
+
+
+def test_lines_of_csv_are_read_by_the_rules_of_texts() -> None:
+    got = decode(made("csv"), b"1,a", b'2,"x,y"', b'3,"say ""hi"""', b",", None, b'5,"two\nlines"')
+    assert changes(got) == [
+        ("+I", 1, "a", 0),
+        ("+I", 2, "x,y", 1),
+        ("+I", 3, 'say "hi"', 2),
+        ("+I", None, None, 3),
+        ("+I", 5, "two\nlines", 5),
+    ]
+    got = decode(made("csv"), b"1,a", b"2", b"x,y", b"3,a,b", b"4,d")
+    assert got.rows.to_pylist() == [{"id": 1, "name": "a"}, {"id": 4, "name": "d"}]
+    assert [(each.message, each.reason) for each in got.malformed] == [
+        (1, "It has 1 values, and not one line of 2 values."),
+        (2, "Field 'id': \"x\" is no INT."),
+        (3, "It has 3 values, and not one line of 2 values."),
+    ]
+    got = decode(made("csv", {"field-delimiter": ";", "null-literal": "n/a"}), b"n/a;", b"2;n/a")
+    assert changes(got) == [("+I", None, "", 0), ("+I", 2, None, 1)]
+    with pytest.raises(Unsupported, match="no form for column 'a'"):
+        made("csv", a={"type": "ARRAY", "element": "INT"})
+
+
+def test_avro_is_what_another_library_reads() -> None:
+    format_ = made("avro", id="INT NOT NULL", name="STRING", price="DECIMAL(10, 2)", at="TIMESTAMP(3)")
+    rows = pa.table(
+        {
+            "id": pa.array([7], pa.int32()),
+            "name": ["x"],
+            "price": pa.array(["-1.50"]).cast(pa.decimal128(10, 2)),
+            "at": pa.array([1714564800123], pa.timestamp("ms")),
+        }
+    )
+    [message] = format_.encode(rows).to_pylist()
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "name", "type": ["null", "string"]},
+            {"name": "price", "type": ["null", price]},
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        ],
+    }
+    read: Any = fastavro.schemaless_reader(io.BytesIO(message), schema, None)
+    assert (read["id"], read["name"], str(read["price"])) == (7, "x", "-1.50")
+    assert read["at"] == datetime(2024, 5, 1, 12, 0, 0, 123000, tzinfo=UTC)
+    got = format_.decode(pa.array([message, message + b"x", b""], pa.binary()))
+    assert got.rows.num_rows == 1 and [each.message for each in got.malformed] == [1, 2]
+    nested = made("avro", a={"type": "ARRAY", "element": {"type": "MAP", "key": "STRING", "value": "DATE"}})
+    days = pa.table({"a": pa.array([[[("k", 5), ("l", None)]], None], pa.list_(pa.map_(pa.string(), pa.date32())))})
+    assert nested.decode(nested.encode(days).combine_chunks()).rows.to_pylist() == days.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "bytes_"),
+    [
+        ("STRING", "é", "é".encode()),
+        ("BYTES", b"\xff", b"\xff"),
+        ("BOOLEAN", True, b"\x01"),
+        ("SMALLINT", -2, b"\xff\xfe"),
+        ("BIGINT", 258, b"\0\0\0\0\0\0\x01\x02"),
+        ("DOUBLE", 1.0, b"\x3f\xf0\0\0\0\0\0\0"),
+    ],
+)
+def test_raw_bytes_are_the_value(type_: str, value: Any, bytes_: bytes) -> None:
+    format_ = made("raw", a=type_)
+    rows = pa.table({"a": pa.array([value, None], parse_type(type_).to_arrow())})
+    assert format_.encode(rows).to_pylist() == [bytes_, None]
+    got = format_.decode(pa.array([bytes_, None], pa.binary()))
+    assert got.rows.column("a").to_pylist() == [value, None]
+    little = made("raw", {"endianness": "little-endian"}, a=type_)
+    assert little.decode(little.encode(rows).combine_chunks()).rows.column("a").to_pylist() == [value, None]
+
+
+def test_raw_bytes_that_are_none_are_named() -> None:
+    got = decode(made("raw", a="INT"), b"\0\0\0\x01", b"\0\0")
+    assert got.rows.column("a").to_pylist() == [1]
+    assert [(each.message, each.reason) for each in got.malformed] == [(1, "It has 2 bytes, INT has 4.")]
+    got = decode(made("raw", a="STRING"), b"\xff", b"b")
+    assert got.rows.column("a").to_pylist() == ["b"] and got.malformed[0].reason == "It is no UTF-8: byte 0 is 0xff."
+    with pytest.raises(InvalidRequest, match="is for one column, and there are 2"):
+        made("raw")
