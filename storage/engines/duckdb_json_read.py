@@ -42,14 +42,14 @@ def read_query(
     start = f"SELECT text, {f'try({parsed})' if broken else parsed} AS o0 FROM texts"
     values = [plan.field("o0", "text", each, ()) for each in fields]
     steps = [start]
-    for step in [*plan.steps, plan.values]:
+    for step in [*plan.steps, *([plan.values] if plan.values else [])]:
         steps.append(f"SELECT *, {', '.join(step)} FROM s{len(steps) - 1}")
     tests = [f"WHEN o0 IS NULL OR NOT starts_with(ltrim(text, E' \\n\\r\\t'), '{{') THEN {NO_OBJECT}"]
     tests += [f"WHEN {check.condition} THEN {number}" for number, check in enumerate(plan.checks)]
-    named = ", ".join(f"{value} AS c{index}" for index, value in enumerate(values))
+    named = "".join(f"{value} AS c{index}, " for index, value in enumerate(values))
     views = ", ".join(f"s{index} AS ({step})" for index, step in enumerate(steps))
     tested = f"CASE {' '.join(tests)} END AS fault"
-    return f"WITH {views} SELECT {named}, {tested} FROM s{len(steps) - 1}", plan.checks
+    return f"WITH {views} SELECT {named}{tested} FROM s{len(steps) - 1}", plan.checks
 
 
 @dataclass

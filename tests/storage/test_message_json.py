@@ -280,6 +280,11 @@ def test_options_of_a_format_are_checked() -> None:
         json_format("yaml", a="INT")
 
 
+def test_where_no_column_is_read_messages_are_counted() -> None:
+    decoded = message_format("json", [], {}, DuckDbJson()).decode(pa.array([b"{}", b"x", b'{"a": 1}']))
+    assert len(decoded.kinds) == 2 and [each.message for each in decoded.malformed] == [1]
+
+
 def test_no_messages_are_no_rows() -> None:
     for name in ("json", "debezium-json"):
         decoded = json_format(name, a="INT", b=ROW).decode(pa.array([None, b""], pa.binary()))
