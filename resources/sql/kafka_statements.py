@@ -135,7 +135,7 @@ def create_topic_statement(table: KafkaTable) -> str:
         column.name: f"{_quoted(column.name)} {type_text(column.type)}{_clauses(column)}" for column in table.columns
     }
     held |= {
-        each.name: f"{_quoted(each.name)}{f' {each.data_type}' if each.data_type else ''} AS ({each.expression})"
+        each.name: f"{_quoted(each.name)}{f' {each.data_type}' if each.data_type else ''} AS {each.expression}"
         + (f" COMMENT {_literal(each.comment)}" if each.comment else "")
         for each in table.computed
     }
