@@ -308,6 +308,7 @@ def _refuse_connector(found: TableDefinition) -> None:
     if found.metadata_columns:
         raise Unsupported(
             f"Metadata columns ({', '.join(each.name for each in found.metadata_columns)}) are declared of a connector's tables. "
-            f"The rows of this one tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
+            f"The rows of this one "
+            f"tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
             "other names and types in a VIEW."
         )
