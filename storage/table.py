@@ -25,6 +25,7 @@ from .errors import (
 )
 from .identifier import MAIN_BRANCH, Identifier, SnapshotRef
 from .log.definition import refuse_redefined, refuse_rescale
+from .log.read import LogStream, begin_at
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
 from .maintain.compaction import Progress, Run, compact
@@ -71,6 +72,7 @@ from .same_table import of_same_table
 from .snapshots import CommitSummary, Snapshots
 from .store_errors import outcome
 from .system_tables import read_system_table
+from .table_log import TableLog
 from .tags import Tags
 from .write.attempt import Guard
 from .write.commit import TableCommit
@@ -246,6 +248,11 @@ class Table:
         """The branches of the table; a new one begins at the version of the handle."""
         return Branches(self._store, self._listeners, self._version)
 
+    @property
+    def log(self) -> TableLog:
+        """The copy of the table's changes in a system such as Kafka."""
+        return TableLog(self._store)
+
     # --- reading
 
     @outcome(_NOTHING_CHANGED)
@@ -345,6 +352,24 @@ class Table:
         request = ReadRequest(store, own, predicate, None, metadata, tuple(names))
         splits = () if last is None else plan_changes(request, first, last.id)
         return pa.Table.from_batches([batch for split in splits for batch in split.read()], changes_schema(request))
+
+    def follow(
+        self,
+        scan: str = "full",
+        *,
+        timestamp_ms: int | None = None,
+        snapshot_id: int | None = None,
+        position: Mapping[str, Any] | None = None,
+        remove_normalize: bool = False,
+    ) -> LogStream:
+        """Read the table and then what follows, from its log, or, without one, from its files: each change once.
+
+        `scan`: `full` (all rows, then changes), `latest` (what comes), `from-timestamp`, `from-snapshot` (with the changes of
+        that snapshot), `from-snapshot-full`. `position`: that of an earlier step, to go on behind it. `remove_normalize`: rows of
+        an upsert log as they were sent, without those that they replace.
+        """
+        begin = begin_at(scan, timestamp_ms=timestamp_ms, snapshot_id=snapshot_id, position=position)
+        return LogStream(self._store, begin, remove_normalize=remove_normalize)
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

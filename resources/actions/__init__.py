@@ -3,7 +3,7 @@
 Packages of others add actions of their own: see docs/extending.md.
 """
 
-from . import branch_sets, branches, consumers, lineage, partitions, snapshots, tables, tags
+from . import branch_sets, branches, consumers, lineage, logs, partitions, snapshots, tables, tags
 from .action import ACTIONS, Action, Given, Parameter, Procedure, Reach, action, procedures
 from .extensions import load_extensions
 from .kinds import Kind
@@ -25,6 +25,7 @@ __all__ = [
     "branches",
     "consumers",
     "lineage",
+    "logs",
     "partitions",
     "procedures",
     "snapshots",

@@ -19,6 +19,7 @@ _GROUPS = {
     "branch": "Branches of a table, or of several at once: created, judged, merged, published and deleted.",
     "partition": "Partitions of a table: dropped, expired.",
     "consumer": "Consumers: named readers of changes.",
+    "log": "Logs: copies of what tables commit, in a system such as Kafka.",
     "database": "All tables of databases.",
 }
 

@@ -149,7 +149,9 @@ class KafkaLog:
     # --- where a topic stands
 
     def position(self, topic: Topic) -> Position | None:
-        with self._told(f"read the position of topic {topic.name!r}"), self._consumer(topic) as consumer:
+        # What a publisher that has died was about to commit is not waited for: what was committed before stands until then.
+        waits_for_none = self._consumer(topic, isolation="read_uncommitted")
+        with self._told(f"read the position of topic {topic.name!r}"), waits_for_none as consumer:
             return _position(topic, consumer, self._patience)
 
     def end_offsets(self, topic: Topic, *, committed: bool) -> tuple[int, ...]:
@@ -203,12 +205,12 @@ class KafkaLog:
                     )
 
     @contextmanager
-    def _consumer(self, topic: Topic) -> Iterator[Consumer]:
+    def _consumer(self, topic: Topic, *, isolation: str = "read_committed") -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 **self._clients_of(Consumer),
                 "group.id": _group(topic),
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
             },
@@ -331,6 +333,9 @@ class _KafkaPublisher:
             found = _position(self._topic, self._consumer, self._patience)
         self._ends = list(found.ends) if found else [0] * self._topic.partitions
         return found
+
+    def go_on_from(self, position: Position) -> None:
+        self._ends = list(position.ends)
 
     def publish(self, snapshot_id: int, identity: str, records: Iterable[pa.Table]) -> Position:
         number = str(snapshot_id).encode()

@@ -81,6 +81,9 @@ class Publisher(Protocol):
     def position(self) -> Position | None:
         """How far the topic has come; None if nobody knows."""
 
+    def go_on_from(self, position: Position) -> None:
+        """Where the topic stands, by somebody who has looked, since its position is lost."""
+
     def publish(self, snapshot_id: int, identity: str, records: Iterable[pa.Table]) -> Position:
         """Append the records (`SENT`) of a snapshot and move the position to it, in one step: whatever `records` raises, nothing
         of them is ever read.

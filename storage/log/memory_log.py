@@ -101,14 +101,15 @@ class MemoryLog:
             raise NotFound(f"Topic {name!r} does not exist.")
         return self._held[name]
 
-    def append(self, held: _Held, epoch: int, position: Position, records: Sequence[pa.Table]) -> Position:
+    def append(
+        self, held: _Held, epoch: int, position: Position, records: Sequence[pa.Table], before: Position | None
+    ) -> Position:
         """What a publisher does at the end, in one step."""
         with self._lock:
             if held.epoch != epoch or self._held.get(held.topic.name) is not held:
                 raise Fenced(f"Somebody else publishes to {held.topic.name!r} since.")
-            ends = [
-                0 if held.position is None else held.position.ends[number] for number in range(len(held.partitions))
-            ]
+            before = before or held.position
+            ends = list(before.ends) if before else [0] * len(held.partitions)
             for number, partition in enumerate(held.partitions):
                 for table in records:
                     own = table.filter(pa.array(table["partition"].to_numpy() == number))
@@ -133,11 +134,15 @@ class MemoryLog:
 class _MemoryPublisher:
     def __init__(self, log: MemoryLog, held: _Held, epoch: int) -> None:
         self._log, self._held, self._epoch = log, held, epoch
+        self._before: Position | None = None
 
     def position(self) -> Position | None:
         if self._held.epoch != self._epoch:
             raise Fenced(f"Somebody else publishes to {self._held.topic.name!r} since.")
         return self._held.position
+
+    def go_on_from(self, position: Position) -> None:
+        self._before = position
 
     def publish(self, snapshot_id: int, identity: str, records: Iterable[pa.Table]) -> Position:
         tables: list[pa.Table] = []
@@ -146,15 +151,18 @@ class _MemoryPublisher:
         except BaseException:
             self._log.leave_gap(self._held, sum(table.num_rows for table in tables))
             raise
-        return self._log.append(self._held, self._epoch, Position(snapshot_id, identity, ()), tables)
+        return self._append(Position(snapshot_id, identity, ()), tables)
 
     def reset(self, snapshot_id: int, identity: str) -> Position:
         count = len(self._held.partitions)
         nulls = pa.nulls(count, pa.binary())
         sent = pa.table([pa.array(range(count), pa.int32()), nulls, nulls, pa.array([""] * count)], schema=SENT)
-        return self._log.append(
-            self._held, self._epoch, Position(snapshot_id, identity, ()), [_read_form(sent, snapshot_id, identity)]
-        )
+        return self._append(Position(snapshot_id, identity, ()), [_read_form(sent, snapshot_id, identity)])
+
+    def _append(self, position: Position, tables: Sequence[pa.Table]) -> Position:
+        appended = self._log.append(self._held, self._epoch, position, tables, self._before)
+        self._before = None
+        return appended
 
 
 def _read_form(sent: pa.Table, snapshot_id: int, reset: str | None) -> pa.Table:

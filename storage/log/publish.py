@@ -112,6 +112,20 @@ def sent_until(store: TableStore) -> int | None:
     return None if found is None else found.next_snapshot_id - 1
 
 
+def unsent(store: TableStore) -> str | None:
+    """What is missing in the log of a table, as a sentence; None if nothing is known to be. The log is not asked."""
+    latest = store.snapshots.latest_id() or 0
+    if not _is_logged(store) or not latest:
+        return None
+    sent = sent_until(store) or 0
+    if sent >= latest:
+        return None
+    return (
+        f"the log has come to snapshot {sent or 'none'}, the table to {latest}: the next commit sends what is missing, or "
+        f"`snapline log catch-up {store.identifier.full_name}`"
+    )
+
+
 def _is_logged(store: TableStore) -> bool:
     return store.identifier.branch == MAIN_BRANCH and has_log(store.schema.options)
 
@@ -140,6 +154,8 @@ class _Sending:
         position = self._publisher.position()
         if position is None and not begin_anew:
             position = self._recovered()
+            if position is not None:
+                self._publisher.go_on_from(position)
         # Only now: whoever was ended by this publisher has left his snapshots to it.
         latest = self._store.snapshots.latest()
         if latest is None:
@@ -198,6 +214,9 @@ class _Sending:
         sent = 0 if known is None else known.next_snapshot_id - 1
         identity = None if known is None else known.last_read
         ends = self._log.end_offsets(self._topic, committed=True)
+        if sent > 0 and max(ends) == 0:
+            # Another topic than that to which they were sent.
+            return None
         newest = self._newest_in_log(ends)
         if newest is None and identity is None:
             # Nothing was ever sent.

@@ -108,6 +108,12 @@ class LogStoreContract:
                 second = later.publish(2, "two", [records((0, b"b"))])
         assert values(log, topic, (0, 0), second) == {0: [(1, b"a"), (2, b"b")], 1: []}
 
+    def test_a_position_that_was_lost_is_told_by_whoever_has_looked(self, log: LogStore, topic: Topic) -> None:
+        with log.publisher(topic) as publisher:
+            publisher.go_on_from(Position(4, "four", (3, 7)))
+            position = publisher.publish(5, "five", [])
+        assert log.position(topic) == position == Position(5, "five", (3, 7))
+
     def test_a_reset_tells_each_partition_where_to_begin_anew(self, log: LogStore, topic: Topic) -> None:
         with log.publisher(topic) as publisher:
             publisher.publish(7, "seven", [records((0, b"a"))])

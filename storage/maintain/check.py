@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..errors import CorruptData, NotFound, StorageError
 from ..iceberg.lag import lag_of
 from ..identifier import MAIN_BRANCH, Identifier
+from ..log.publish import unsent
 from ..metadata.branch_origin import read_origin
 from ..metadata.change_tracking import untracked_partitions
 from ..metadata.former_names import former_names
@@ -114,6 +115,9 @@ def _cleanings(store: TableStore) -> None:
 
 
 def _failed_work(store: TableStore, report: "Report") -> Iterator[BrokenInvariant]:
+    behind = report.attempt("log", lambda: unsent(store))
+    if behind:
+        yield FailedWork(str(store.identifier), behind)
     for name in report.attempt("failed work", store.troubles.names) or ():
         trouble = report.attempt(f"failed work {name}", lambda: store.troubles.read(name))  # noqa: B023
         if trouble is not None:

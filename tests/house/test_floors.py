@@ -51,6 +51,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"basis", "derived", "same_table", "partitions"},
         {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
         {"altering", "snapshots"},
+        {"table_log"},
         {"commits"},
         {"matching_rows"},
         {"table"},

@@ -10,14 +10,16 @@ from storage import (
     AddColumn,
     AlreadyExists,
     Catalog,
+    FailedWork,
     InvalidRequest,
     RenameColumn,
     SetOptions,
     StorageError,
+    StoreUnavailable,
     Table,
     Unsupported,
 )
-from storage.log import log_systems
+from storage.log import log_systems, publish
 from storage.log.debezium import decode_values
 from storage.log.log_store import Topic, TopicDefinition
 from storage.log.memory_log import MemoryLog
@@ -250,3 +252,66 @@ def test_every_kind_of_commit_reaches_the_log(catalog: Catalog, log: MemoryLog) 
     latest = table.snapshot()
     assert position is not None and latest is not None
     assert (position.snapshot_id, position.identity) == (latest.id, latest.identity)
+
+
+def test_a_log_says_how_far_it_has_come(catalog: Catalog, log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(catalog)
+    assert (table.log.status().sent, table.log.status().behind) == (0, 0)
+    table.write(rows((1, "a")))
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("Kafka does not answer.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLog, "publisher", away)
+        patch.setattr(publish, "_REST_SECONDS", 0.0)
+        snapshot = table.write(rows((2, "b")))
+        assert snapshot is not None and snapshot.id == 2
+    status = table.log.status()
+    assert (status.sent, status.latest, status.behind) == (1, 2, 1)
+    assert "sending to the log has failed" in status.trouble
+    assert all(isinstance(each, FailedWork) for each in table.check()) and len(table.check()) == 2
+    assert table.log.catch_up() == 2
+    assert (table.log.status().behind, table.check()) == (0, [])
+    assert table.log.rebuild() == 2
+    plain = catalog.create_table("a.plain", COLUMNS)
+    for act in (plain.log.status, plain.log.catch_up, plain.log.rebuild):
+        with pytest.raises(InvalidRequest, match="has no log"):
+            act()
+    assert sorted(k for step in plain.follow() for k in step.rows["k"].to_pylist()) == []
+
+
+def test_a_log_that_does_not_answer_is_left_alone_for_a_while(
+    catalog: Catalog, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def away(self: MemoryLog, name: str) -> None:
+        asked.append(name)
+        raise StoreUnavailable("Kafka does not answer.")
+
+    table = made(catalog)
+    monkeypatch.setattr(publish, "_resting_until", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLog, "find_topic", away)
+        for number in range(3):
+            table.write(rows((number, "a")))
+    assert len(asked) == 1
+    assert table.log.catch_up() == 3
+    table.write(rows((4, "d")))
+    assert table.log.status().behind == 0
+
+
+def test_a_consumer_lifetime_does_not_let_go_what_was_not_sent(
+    catalog: Catalog, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(catalog, {"consumer.expiration-time": "1 ms"})
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLog, "publisher", lambda *_: 1 / 0)
+        for number in range(3):
+            table.write(rows((number, "a")))
+    table.expire(retain_last=1)
+    assert table.snapshots.earliest_id() == 1
+    table.log.catch_up()
+    table.expire(retain_last=1)
+    assert table.snapshots.earliest_id() == 3
