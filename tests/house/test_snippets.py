@@ -27,6 +27,7 @@ ELSEWHERE = {
         "from pyiceberg.table import",
     ): "pyiceberg is in an environment of its own: tests/interop reads with it",
     ("readers.md", "'metadata.iceberg.storage' = 'hadoop-catalog'"): "tests/interop sets it and reads what follows",
+    ("kafka.md", "'connector' = 'kafka'"): "it needs a broker: tests/kafka/test_kafka_tables.py does the same",
     ("readers.md", "-- DuckDB"): "of DuckDB's extension: tests/interop reads with it",
     ("readers.md", "from pypaimon import"): "pypaimon is in an environment of its own: tests/interop reads with it",
     ("readers.md", "CREATE CATALOG snapline WITH ('type' = 'paimon'"): "of Flink",

@@ -11,6 +11,7 @@ import pytest
 
 from storage import DataField, InvalidRequest, Unsupported, parse_type
 from storage.engines.duckdb_json import DuckDbJson
+from storage.messages import registry
 from storage.messages.message_format import Decoded, MessageFormat
 from storage.messages.registry import message_format
 
@@ -102,6 +103,19 @@ def test_a_format_tells_deletes_or_refuses_them(name: str) -> None:
             format_.encode(rows, kinds)
     else:
         assert format_.decode(format_.encode(rows, kinds).combine_chunks()).kinds.to_pylist() == [0, 3]
+
+
+def test_a_package_adds_a_format_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Added:
+        name = "shouted"
+
+        def load(self) -> Any:
+            return lambda fields, options, codec: ("shouted", fields, options)
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Added()] if group == registry.ENTRY_POINT else [])
+    assert message_format("shouted", [], {"a": "b"}, DuckDbJson()) == ("shouted", (), {"a": "b"})
+    with pytest.raises(InvalidRequest, match=r"canal-json.* raw, shouted"):
+        message_format("whispered", [], {}, DuckDbJson())
 
 
 def test_canals_messages_hold_several_rows_and_what_they_were() -> None:
