@@ -64,6 +64,7 @@ function browse(arcs) {
   }
   const hover = picture.querySelector(".hover"), drawn = picture.querySelector(".arcs");
   const later = picture.querySelector(".later"), stretched = picture.querySelector(".stretched");
+  const times = [...picture.querySelectorAll(".day-name")];
   const branches = [...document.querySelectorAll("#lanes [data-made]")];
   const width = Number(picture.getAttribute("width")), height = Number(picture.getAttribute("height"));
   let scale = 1, selected = dots.findIndex((dot) => dot.classList.contains("selected"));
@@ -284,6 +285,13 @@ function browse(arcs) {
     // Lanes keep their height beside their names. What is stretched is not laid out anew; dots and times undo it for themselves.
     stretched.style.transform = `scaleX(${scale})`;
     picture.style.setProperty("--kept", 1 / scale);
+    let free = -Infinity;
+    for (const time of times) {
+      // A time that another one would stand on is left out.
+      const left = Number(time.getAttribute("x")) * scale;
+      time.toggleAttribute("hidden", left < free);
+      if (left >= free) free = left + time.textContent.length * 6.5 + 8;
+    }
     picture.setAttribute("width", width * scale);
     picture.setAttribute("viewBox", `0 0 ${width * scale} ${height}`);
     scroller.scrollLeft = middle * scale - room() / 2;
