@@ -27,6 +27,8 @@ ELSEWHERE = {
         "from pyiceberg.table import",
     ): "pyiceberg is in an environment of its own: tests/interop reads with it",
     ("readers.md", "'metadata.iceberg.storage' = 'hadoop-catalog'"): "tests/interop sets it and reads what follows",
+    ("log.md", "'log.system' = 'kafka'"): "it needs a broker: tests/kafka does the same",
+    ("log.md", "table.follow()"): "it needs a broker: tests/kafka does the same",
     ("kafka.md", "'connector' = 'kafka'"): "it needs a broker: tests/kafka/test_kafka_tables.py does the same",
     ("readers.md", "-- DuckDB"): "of DuckDB's extension: tests/interop reads with it",
     ("readers.md", "from pypaimon import"): "pypaimon is in an environment of its own: tests/interop reads with it",
