@@ -11,7 +11,7 @@ from ..data_types import DataField
 from ..errors import CorruptData, InvalidRequest
 from ..messages.change_rows import changes_in_order, kinds_of
 from ..messages.json_codec import JsonCodec
-from ..messages.message_format import DELETE, UPDATE_AFTER, Decoded, MessageFormat
+from ..messages.message_format import DELETE, UPDATE_AFTER, Decoded, MessageFormat, reads_by_name
 from ..messages.registry import message_format
 from .definition import KafkaColumn, KafkaTable
 from .fetch import Records, fetch
@@ -55,11 +55,15 @@ class KafkaScan:
         self._reads_key = bool(
             self.requested(KEY) or options.is_upsert or checks_key or (options.except_key and in_key)
         )
+        if not reads_by_name(self.checked.value_format):
+            in_value = list(self.checked.value_columns)
         self._value = _narrow(self.checked.value_format, in_value, options.value_options, self.codec)
         prefix = options.key_prefix
         self._in_key = in_key if self._reads_key else []
         self._key = None
         if self._reads_key and self.checked.key_format is not None:
+            if not reads_by_name(self.checked.key_format):
+                in_key = list(self.checked.key_columns)
             inner = [KafkaColumn(column.name.removeprefix(prefix), column.type) for column in in_key]
             self._key = _narrow(self.checked.key_format, inner, options.key_options, self.codec)
 

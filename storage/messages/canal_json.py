@@ -43,6 +43,7 @@ class CanalJson:
     codec: JsonCodec
     name: ClassVar[str] = "canal-json"
     is_insert_only: ClassVar[bool] = False
+    reads_by_name: ClassVar[bool] = True
     readable_metadata: ClassVar[Mapping[str, DataType]] = {
         "database": STRING,
         "table": STRING,

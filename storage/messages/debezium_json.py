@@ -62,6 +62,7 @@ class DebeziumJson:
     is_upsert: bool = False
     name: ClassVar[str] = "debezium-json"
     is_insert_only: ClassVar[bool] = False
+    reads_by_name: ClassVar[bool] = True
     readable_metadata: ClassVar[Mapping[str, DataType]] = _METADATA
     # What the envelope calls its kinds, and where.
     op_name: ClassVar[str] = "op"

@@ -46,6 +46,7 @@ class JsonFormat:
     codec: JsonCodec
     name: ClassVar[str] = "json"
     is_insert_only: ClassVar[bool] = True
+    reads_by_name: ClassVar[bool] = True
     readable_metadata: ClassVar[Mapping[str, DataType]] = {}
     _values: Mapping[str, Any] = field(init=False)
 

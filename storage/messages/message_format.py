@@ -42,8 +42,17 @@ class Decoded:
     malformed: tuple[Malformed, ...] = ()
 
 
+def reads_by_name(format_: "MessageFormat") -> bool:
+    """Whether messages of a format can be read with some of their columns alone."""
+    return bool(getattr(format_, "reads_by_name", False))
+
+
 class MessageFormat(Protocol):
-    """One format, for given columns and options. It says what it can do, so that a table is checked when it is created."""
+    """One format, for given columns and options. It says what it can do, so that a table is checked when it is created.
+
+    One whose messages hold the names of their fields says `reads_by_name = True`: it is made for the columns alone that a query
+    needs. Any other is always given all of them.
+    """
 
     @property
     def name(self) -> str:

@@ -122,6 +122,24 @@ def test_value_without_the_key_of_flip_107(session: Session, define: Define, bro
     assert rows(session, "SELECT col1, k_name FROM t") == [(100, "ABC")]
 
 
+@pytest.mark.parametrize("name", ["csv", "avro", "json"])
+def test_some_columns_of_a_message_are_those_of_the_whole(session: Session, define: Define, name: str) -> None:
+    """Messages of some formats are read by position: what a query leaves out is in them all the same."""
+    define(
+        "a INT, b STRING, k INT, c BIGINT, l STRING",
+        key_fields="l;k",
+        key_format="csv",
+        value_format=name,
+        value_fields__include="EXCEPT_KEY",
+    )
+    session.sql("INSERT INTO t VALUES (1, 'x', 7, 10, 'm'), (2, NULL, 8, 20, 'n')", "duckdb")
+    for columns in ("c", "b, a", "k", "c, l", "l, k, b"):
+        of_all = rows(session, f"SELECT {columns} FROM (SELECT a, b, k, c, l FROM t)")
+        assert rows(session, f"SELECT {columns} FROM t") == of_all
+    assert rows(session, "SELECT c, k FROM t") == [(10, 7), (20, 8)]
+    assert rows(session, "SELECT count(*) FROM t") == [(2,)]
+
+
 def test_every_metadata_key_of_a_record_is_read(session: Session, define: Define, send: Send, topic: str) -> None:
     headers = [("a", b"1"), ("b", None), ("a", b"2")]
     send({"id": 1}, b"key", 1, timestamp=1714564800123, headers=headers)
