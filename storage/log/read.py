@@ -198,7 +198,7 @@ class LogStream:
         except NotFound:
             # Retention has passed the position.
             return None
-        plain = changes_schema(self._store, self._names)
+        plain = changes_schema(self._request)
         if not parts:
             return pa.array([], pa.string()), pa.array([], pa.int64()), _columns(plain).empty_table()
         read = pa.concat_tables(parts)
@@ -223,7 +223,7 @@ class LogStream:
         return kinds.filter(stays), numbers.filter(stays), rows.filter(stays)
 
     def _of(self, splits: Iterator[ChangeSplit]) -> tuple[pa.Array, pa.Array, pa.Table]:
-        schema = changes_schema(self._store, self._names)
+        schema = changes_schema(self._request)
         read = pa.Table.from_batches([batch for split in splits for batch in split.read()], schema).combine_chunks()
         rows = read.select(list(self._names)).cast(_columns(schema))
         return _whole(read[ROW_KIND]), _whole(read[SNAPSHOT_ID]), rows
@@ -240,7 +240,7 @@ class LogStream:
         assert self._position is not None
         if self._normalizer is None:
             number = self._position.snapshot_id
-            rows = changes_schema(self._store, self._names)
+            rows = changes_schema(self._request)
             at = _columns(rows).empty_table()
             if number > 0:
                 try:
