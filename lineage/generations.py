@@ -2,7 +2,9 @@
 of the snapshots that it knows are not of the branch that there is now.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 from storage import MAIN_BRANCH, Snapshot, Table
 
@@ -28,10 +30,33 @@ def record_beginning(table: Table, store: LineageStore) -> None:
     rows = store.snapshots("sink", database=one.database, table=one.table, branch=of)
     earlier = [row for row in rows if row.snapshot_id <= number and _is_before(row, begun)]
     last = max(earlier, key=lambda row: row.snapshot_id, default=None)
+    moment = commit_time(begun) if begun is not None else None if last is None else last.snapshot_time
+    if moment is not None:
+        _set_apart_until(table, number, moment, store, spared=None if last is None else last.snapshot_id)
     if last is not None:
         beginning = replace(last, branch=one.branch)
         store.set_apart(beginning)
         store.store_snapshots("sink", [beginning])
+
+
+def _set_apart_until(table: Table, number: int, moment: datetime, store: LineageStore, *, spared: int | None) -> None:
+    """Set apart what has a number up to that with which a branch begins, committed at a moment: the branch has none of them, so
+    that they are of another one of its name. `spared`: a number that the branch has all the same.
+    """
+    for former in sorted(_numbers(table, store, lambda row: row.snapshot_id <= number) - {spared}):
+        store.set_apart(_named(table, former, moment))
+
+
+def _numbers(table: Table, store: LineageStore, is_meant: Callable[[SnapshotLineage], bool]) -> set[int]:
+    """Numbers of snapshots under a branch's name, as far as lineage knows them."""
+    place = {"database": table.identifier.database, "table": table.identifier.table, "branch": table.identifier.branch}
+    rows = (*store.snapshots("sink", **place), *store.snapshots("source", **place))
+    return {row.snapshot_id for row in rows if row.snapshot_time is not None and is_meant(row)}
+
+
+def _named(table: Table, number: int, moment: datetime) -> SnapshotLineage:
+    identifier = table.identifier
+    return SnapshotLineage("", 0, identifier.database, identifier.table, identifier.branch, number, moment, moment)
 
 
 def _is_before(row: SnapshotLineage, begun: Snapshot | None) -> bool:
@@ -43,13 +68,10 @@ def set_former_apart(table: Table, newest: Snapshot, store: LineageStore) -> Non
     """Set those apart whose numbers a branch has not come to, though it has been written since they were committed: they are
     of another one of that name, which was dropped, or were taken back by deleting them.
     """
-    one, moment = table.identifier, commit_time(newest)
-    place = {"database": one.database, "table": one.table, "branch": one.branch}
-    former = {
-        row.snapshot_id
-        for rows in (store.snapshots("sink", **place), store.snapshots("source", **place))
-        for row in rows
-        if row.snapshot_id > newest.id and row.snapshot_time is not None and row.snapshot_time < moment
-    }
-    for number in sorted(former):
-        store.set_apart(SnapshotLineage("", 0, one.database, one.table, one.branch, number, moment, moment))
+    moment = commit_time(newest)
+
+    def is_former(row: SnapshotLineage) -> bool:
+        return row.snapshot_id > newest.id and row.snapshot_time is not None and row.snapshot_time < moment
+
+    for number in sorted(_numbers(table, store, is_former)):
+        store.set_apart(_named(table, number, moment))

@@ -119,6 +119,31 @@ def test_a_branch_that_has_the_name_of_one_that_was_dropped_is_not_blamed_for_wh
     assert {str(each) for each in session.impact(session.ref("d.n@2"))} == names
 
 
+def test_the_name_of_a_dropped_branch_is_given_to_one_that_begins_later(session: Session) -> None:
+    session.sql("CREATE DATABASE d; CREATE TABLE d.m AS SELECT 1 AS a", "duckdb")
+    session.sql("INSERT INTO d.m VALUES (2); INSERT INTO d.m VALUES (3); INSERT INTO d.m VALUES (4)", "duckdb")
+    for snapshot_id, made in ((1, "from_first"), (4, "from_second")):
+        session.sql(
+            f"CALL sys.create_branch(`table` => 'd.m', branch => 'w', snapshot_id => {snapshot_id}); "
+            f"INSERT INTO d.`m$branch_w` VALUES ({snapshot_id}0); CREATE TABLE d.{made} AS SELECT a FROM d.`m$branch_w`",
+            "duckdb",
+        )
+        if snapshot_id == 1:
+            session.sql("CALL sys.delete_branch('d.m','w')", "duckdb")
+    for _ in range(2):
+        [first] = [
+            row.ref("snapline") for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
+            if row.branch.startswith("w")
+        ]  # fmt: skip
+        assert session.fate(first) == "replaced"
+        reached = {str(each) for each in session.impact(first)}
+        assert "d.from_first@1" in reached
+        assert not reached & {"d.from_second@1", "d.m@4"}
+        assert "d.from_second@1" in {str(each) for each in session.impact(session.ref("d.m@3"))}
+        assert "d.from_first@1" not in {str(each) for each in session.impact(session.ref("d.m@3"))}
+        session.sql("INSERT INTO d.`m$branch_w` VALUES (70)", "duckdb")
+
+
 def test_what_read_the_branch_of_a_recovery_is_good_once_that_was_published_and_dropped(session: Session) -> None:
     session.sql(
         "CREATE DATABASE d; CREATE TABLE d.m AS SELECT 1 AS a; INSERT INTO d.m VALUES (99); "
