@@ -303,10 +303,8 @@ class _Drawing:
             fork = fork_of_former_main(main, place)
             return Lane(place, "replaced", None if fork is None else by_ref.get(fork), main.was_branch)
         if history is None:
-            # A branch that has been dropped goes on with the numbers of what it began with.
-            numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
-            begun = SnapshotRef(*place[:3], "main", min(numbers, default=1) - 1)
-            forks_at = by_ref.get(begun) if place[3] != "main" else None
+            begun = self._beginning_of_dropped(place, by_ref) if place[3] != "main" else None
+            forks_at = None if begun is None else by_ref.get(begun)
             return Lane(place, self._platform.fate(SnapshotRef(*place, 1)), forks_at)
         forks_at = None
         # A branch that has become main has no lane to fork from.
@@ -314,6 +312,23 @@ class _Drawing:
             branch, number = history.begun_at
             forks_at = by_ref.get(SnapshotRef(*place[:3], branch, number))
         return Lane(place, "", forks_at, made_ms=history.made_ms)
+
+    def _beginning_of_dropped(self, place: Place, by_ref: Mapping[SnapshotRef, int]) -> SnapshotRef | None:
+        """The snapshot that a branch which has been dropped was forked off at: lineage keeps it under both names."""
+        catalog, database, table, branch = place
+        store = self._platform.stores.get(catalog)
+        if store is None:
+            return None
+        own = store.snapshots("sink", database=database, table=table, branch=branch)
+        first = min(own, key=lambda row: row.snapshot_id, default=None)
+        if first is not None:
+            same = store.snapshots("sink", database=database, table=table, snapshot_id=first.snapshot_id)
+            named = [row for row in same if row.branch != branch and row == replace(first, branch=row.branch)]
+            if named:
+                return min(named, key=lambda row: (row.branch != "main", row.branch)).ref(catalog)
+        # It was written before lineage kept that; it goes on with the numbers of main.
+        numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
+        return SnapshotRef(catalog, database, table, "main", min(numbers, default=1) - 1)
 
 
 def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:
