@@ -4,10 +4,11 @@ What it has published is on its branch already: main's history is replayed from 
 done up to a publication that replaced it is on the branch by then, or was given up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from lineage import sources_of
 from storage import CommitConflict, CommitId, InvalidRequest, NotFound, Snapshot, Table, Unsupported, operation_of
-from storage.engines.duckdb_replay import ROW_KIND, rows_to_replay
+from storage.engines.duckdb_replay import ROW_KIND, corrected_and_changed, rows_to_replay
 
 from .spoilt import ROLLED_BACK
 
@@ -48,7 +49,9 @@ def bring(main: Table, branch: Table, after: int, until: int) -> None:
             )
 
     try:
-        changes = [rows_to_replay(main, *span) for span in _spans(main, recovery, max(after, replayed), until)]
+        spans = list(_spans(main, recovery, max(after, replayed), until))
+        _refuse_made_from_bad_rows(main, branch, spans)
+        changes = [rows_to_replay(main, *span) for span in spans]
     except (NotFound, Unsupported) as error:
         raise InvalidRequest(f"{error} Nothing is done to recovery {recovery!r}. {_WAYS_OUT}") from None
     if not changes:
@@ -66,6 +69,32 @@ def bring(main: Table, branch: Table, after: int, until: int) -> None:
             f"{error} Nothing is done to recovery {recovery!r}: production has changed rows of {main.identifier} that its branch "
             f"has otherwise. {_WAYS_OUT}"
         ) from None
+
+
+def _refuse_made_from_bad_rows(main: Table, branch: Table, spans: Sequence[tuple[int, int]]) -> None:
+    """Raise Unsupported if a statement has computed rows of main from what main held (UPDATE, MERGE), and the branch has
+    corrected these: it would bring back what was wrong. Without a key the commit finds out, since it lacks the rows that went.
+    """
+    begun_at = branch.history().begun_at
+    if not main.schema.primary_keys or begun_at is None:
+        return
+    for after, until in spans:
+        for snapshot in main.snapshots.between(after, until):
+            if not snapshot.changes_rows or not _reads_itself(main, snapshot):
+                continue
+            keys = corrected_and_changed(main, snapshot.id, branch, begun_at[1])
+            if keys.num_rows:
+                first = ", ".join(f"{name} = {value!r}" for name, value in keys.slice(0, 1).to_pylist()[0].items())
+                raise Unsupported(
+                    f"Snapshot {snapshot.id} of {main.identifier} ({operation_of(snapshot)}) has computed {keys.num_rows} rows "
+                    f"from what main held, which the branch has corrected (the first: {first}): a replay would bring back what "
+                    "was wrong."
+                )
+
+
+def _reads_itself(main: Table, snapshot: Snapshot) -> bool:
+    own = main.identifier
+    return any((ref.database, ref.table) == (own.database, own.table) for ref in sources_of(snapshot))
 
 
 def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple[int, int]]:

@@ -35,6 +35,34 @@ def rows_to_replay(table: Table, after: int, until: int) -> pa.Table:
     return pa.concat_tables([_of_kind(went, "-D"), _of_kind(came, "+U" if keys else "+I")])
 
 
+def corrected_and_changed(table: Table, made: int, branch: Table, begun: int) -> pa.Table:
+    """The keys of rows that a snapshot of a table has changed, and that a branch of it has changed since it began: but for those
+    of which it holds what the snapshot was computed from. In memory. Raises NotFound if a snapshot has expired.
+    """
+    newest = branch.snapshots.latest_id() or begun
+    after = _at(table, made)
+    states = {
+        "before": _at(table, made - 1),
+        "after": after,
+        "begun": _at(branch, begun),
+        "now": _at(branch, newest),
+    }
+    names, keys = ", ".join(map(_q, after.column_names)), ", ".join(map(_q, table.schema.primary_keys))
+
+    def add(connection: duckdb.DuckDBPyConnection) -> Iterable[str]:
+        for name, rows in states.items():
+            connection.register(name, _as(rows, after.schema))
+        return ()
+
+    def only(left: str, right: str) -> str:
+        return f"SELECT {keys} FROM (SELECT {names} FROM {left} EXCEPT ALL SELECT {names} FROM {right})"
+
+    changed, corrected = only("after", "before"), f"({only('now', 'begun')} UNION {only('begun', 'now')})"
+    other = f"({only('now', 'before')} UNION {only('before', 'now')})"
+    with sealed_duckdb(add) as connection:
+        return connection.sql(f"({changed}) INTERSECT {corrected} INTERSECT {other} ORDER BY ALL").to_arrow_table()
+
+
 def _cannot(table: Table, after: int, until: int, why: str) -> Unsupported:
     return Unsupported(
         f"What has been done to {table.identifier} between snapshots {after} and {until} cannot be written to a branch: the "
@@ -58,13 +86,7 @@ def _at(table: Table, snapshot_id: int) -> pa.Table:
     """The rows of a snapshot, with those that readers see only once a compaction has moved them."""
     if not snapshot_id:
         return table.schema.to_arrow().empty_table()
-    settled = snapshot_id
-    for later in table.snapshots.all():
-        if later.id > snapshot_id:
-            if later.changes_rows:
-                break
-            settled = later.id
-    return table.to_arrow(version=settled)
+    return table.after_commit(snapshot_id).to_arrow()
 
 
 def _difference(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:
@@ -72,11 +94,7 @@ def _difference(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> tuple
     changed is among those that came alone.
     """
     names = after.column_names
-    for name in names:
-        if name not in before.column_names:
-            # It was added since.
-            before = before.append_column(name, pa.nulls(before.num_rows, after.schema.field(name).type))
-    before = before.select(names).cast(after.schema)
+    before = _as(before, after.schema)
 
     def add(connection: duckdb.DuckDBPyConnection) -> Iterable[str]:
         connection.register("before", before)
@@ -94,6 +112,14 @@ def _difference(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> tuple
         return only(
             "before", "after", f" WHERE NOT EXISTS (SELECT 1 FROM after now WHERE {same})" if keys else ""
         ), only("after", "before")
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a schema; those that were added since are null."""
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 def _of_kind(rows: pa.Table, kind: str) -> pa.Table:

@@ -320,6 +320,31 @@ def test_what_cannot_be_replayed_is_refused(session: Session, options: str, prod
     assert rows(session.table("db.src").on_branch("fix")) == before
 
 
+@pytest.mark.parametrize(
+    "options", ["'changelog-producer'='none'", "'deletion-vectors.enabled'='true', 'write-only'='true'"]
+)
+@pytest.mark.parametrize("statement", ["UPDATE db.src SET w = 'main' WHERE k = 2",
+    "MERGE INTO db.src t USING (SELECT 2 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET w = 'main'"])  # fmt: skip
+def test_rows_that_production_computed_from_the_bad_ones_are_not_replayed(
+    session: Session, options: str, statement: str
+) -> None:
+    session.sql(
+        f"CREATE DATABASE db; CREATE TABLE db.src (k INT {KEYED}, v INT, w STRING) WITH ('bucket'='1', {options}); "
+        "INSERT INTO db.src VALUES (1, 10, 'a'), (2, 20, 'a'); UPDATE db.src SET v = v * 10 WHERE k = 2",
+        "duckdb",
+    )
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct("UPDATE db.src SET v = 20 WHERE k = 2")
+    session.sql("UPDATE db.src SET w = 'sound' WHERE k = 1", "duckdb")
+    recovery.replay()
+    corrected = [(1, 10, "sound"), (2, 20, "a")]
+    assert rows(session.table("db.src").on_branch("fix").after_commit()) == corrected
+    session.sql(statement, "duckdb")
+    with pytest.raises(InvalidRequest, match=r"computed 1 rows .* corrected \(the first: k = 2\).*--discard-main"):
+        Recovery.open(session, "fix").replay()
+    assert rows(session.table("db.src").on_branch("fix").after_commit()) == corrected
+
+
 def test_a_start_that_died_is_gone_on_with_as_it_was_planned(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
     for number, value in ((1, 10), (2, 666)):
