@@ -121,6 +121,7 @@ def _page(request: Request) -> Response:
         fate=_FATES.get(dot.fate, dot.fate),
         change=graph.root,
         before=_change_before(platform, graph.root),
+        earlier=_earlier_of_number(platform, ref),
         open_recoveries=platform.open_recoveries(ref),
         silent_catalogs=silent_catalogs(browser.session),
         reproduce=command("reproduce", str(ref)),
@@ -143,6 +144,16 @@ def _change_before(platform: Platform, ref: SnapshotRef) -> SnapshotRef | None:
     earlier = (each for each in reversed(history.known) if each.id < ref.snapshot_id and each.changes_rows)
     found = next(earlier, None)
     return None if found is None else SnapshotRef(*place_of(ref), found.id, found.time_ms)
+
+
+def _earlier_of_number(platform: Platform, ref: SnapshotRef) -> list[SnapshotRef]:
+    """The snapshots that had the number of one before it was given again: links of that time lead here."""
+    if "~" in ref.branch or ref.catalog not in platform.stores:
+        return []
+    where = {"database": ref.database, "table": ref.table, "snapshot_id": ref.snapshot_id}
+    store = platform.stores[ref.catalog]
+    rows = (*store.snapshots("sink", **where), *store.snapshots("source", **where))
+    return sorted({row.ref(ref.catalog) for row in rows if row.branch.partition("~")[0] == ref.branch != row.branch})
 
 
 def _quoted(ref: SnapshotRef) -> str:

@@ -114,3 +114,13 @@ def test_what_was_made_from_a_main_that_was_replaced_is_good_again_once_it_is_ma
         ("core.b@1", "Production has made it good since.")
     ]
     assert "this warehouse's own tables alone" not in client.get("/spoilt", params={"ref": text_of(ghost)}).text
+
+
+def test_the_page_of_a_number_that_was_given_twice_leads_to_the_first(
+    session: Session, table: Table, client: TestClient
+) -> None:
+    assert "given again" not in client.get("/snapshot?ref=snapline.raw.a@2").text
+    write(session.catalog.create_table("raw.from_a", SCHEMA), SnapshotRef("snapline", "raw", "a", "main", 2))
+    table.branches.replace_main("fix", discard_main=True)
+    page = client.get("/snapshot?ref=snapline.raw.a@2").text
+    assert "The number was given again" in page and "main~" in page
