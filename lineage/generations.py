@@ -2,6 +2,7 @@
 of the snapshots that it knows are not of the branch that there is now.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +12,9 @@ from storage import MAIN_BRANCH, Snapshot, Table
 from .entities import NAME_LENGTH, SnapshotLineage, commit_time
 from .store import LineageStore
 
+# What `reproduce` does on branches of its own is nobody's lineage.
+_OF_A_TRIAL = re.compile(r"reproduce-\d+-\w{1,8}")
+
 
 def record_beginning(table: Table, store: LineageStore) -> None:
     """Store that a branch begins with a snapshot of the one that it was forked off: its last change, where that is a compaction.
@@ -18,7 +22,7 @@ def record_beginning(table: Table, store: LineageStore) -> None:
     read where it was forked off.
     """
     one = table.identifier
-    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH:
+    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH or _OF_A_TRIAL.fullmatch(one.branch):
         return
     begun_at = table.branches.begun_at(one.branch)
     if begun_at is None:

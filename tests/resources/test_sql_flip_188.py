@@ -191,5 +191,5 @@ def test_a_query_becomes_a_table(orders: Sql, session: Session) -> None:
 
 
 def test_a_table_of_another_connector_is_refused_by_name(sql: Sql) -> None:
-    with pytest.raises(Unsupported, match="'kafka'"):
-        sql("CREATE TABLE k (id INT) WITH ('connector' = 'kafka')")
+    with pytest.raises(Unsupported, match="'jdbc'"):
+        sql("CREATE TABLE k (id INT) WITH ('connector' = 'jdbc')")
