@@ -18,6 +18,7 @@ from .entities import (
     was_replaced,
 )
 from .forget import forget
+from .generations import trial_branch
 from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tables, same_snapshot, sinks_at, trace
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .jdbc_url import check_jdbc_url
@@ -80,6 +81,7 @@ __all__ = [
     "stopping_nobody",
     "text_tree",
     "trace",
+    "trial_branch",
     "was_replaced",
     "window",
 ]

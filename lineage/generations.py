@@ -12,8 +12,15 @@ from storage import MAIN_BRANCH, Snapshot, Table
 from .entities import NAME_LENGTH, SnapshotLineage, commit_time
 from .store import LineageStore
 
-# What `reproduce` does on branches of its own is nobody's lineage.
-_OF_A_TRIAL = re.compile(r"reproduce-\d+-\w{1,8}")
+_TRIAL = "reproduce"
+_TRIAL_BRANCH = re.compile(rf"{_TRIAL}-\d+-\w{{1,8}}")
+
+
+def trial_branch(snapshot_id: int, unique: str) -> str:
+    """The name of a branch on which a snapshot is made again to see whether it comes out the same: lineage keeps no beginning of
+    it. `unique`: what no other one has, of which 8 characters are taken.
+    """
+    return f"{_TRIAL}-{snapshot_id}-{unique[:8]}"
 
 
 def record_beginning(table: Table, store: LineageStore) -> None:
@@ -22,7 +29,7 @@ def record_beginning(table: Table, store: LineageStore) -> None:
     read where it was forked off.
     """
     one = table.identifier
-    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH or _OF_A_TRIAL.fullmatch(one.branch):
+    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH or _TRIAL_BRANCH.fullmatch(one.branch):
         return
     begun_at = table.branches.begun_at(one.branch)
     if begun_at is None:

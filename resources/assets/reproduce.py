@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage import stopping_nobody
+from lineage import stopping_nobody, trial_branch
 from storage import Clock, CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines.duckdb_compare import Comparison, compare
 from storage.engines.spark_reader import read_scan
@@ -135,7 +135,7 @@ class Reproducer:
     @contextmanager
     def _scratch(self, table: Table, snapshot: Snapshot, keep: bool) -> Iterator[Table]:
         """A branch that stands where the table stood before the snapshot."""
-        name = f"reproduce-{snapshot.id}-{Clock().unique_name()[:8]}"
+        name = trial_branch(snapshot.id, Clock().unique_name())
         before = table.snapshots.before(snapshot)
         if before is None and snapshot.id > 1:
             raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")

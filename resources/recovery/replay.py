@@ -78,18 +78,22 @@ def _refuse_made_from_bad_rows(main: Table, branch: Table, spans: Sequence[tuple
     begun_at = branch.history().begun_at
     if not main.schema.primary_keys or begun_at is None:
         return
-    for after, until in spans:
-        for snapshot in main.snapshots.between(after, until):
-            if not snapshot.changes_rows or not _reads_itself(main, snapshot):
-                continue
-            keys = corrected_and_changed(main, snapshot.id, branch, begun_at[1])
-            if keys.num_rows:
-                first = ", ".join(f"{name} = {value!r}" for name, value in keys.slice(0, 1).to_pylist()[0].items())
-                raise Unsupported(
-                    f"Snapshot {snapshot.id} of {main.identifier} ({operation_of(snapshot)}) has computed {keys.num_rows} rows "
-                    f"from what main held, which the branch has corrected (the first: {first}): a replay would bring back what "
-                    "was wrong."
-                )
+    made = {
+        snapshot.id: snapshot
+        for after, until in spans
+        for snapshot in main.snapshots.between(after, until)
+        if snapshot.changes_rows and _reads_itself(main, snapshot)
+    }
+    if not made:
+        return
+    for number, keys in corrected_and_changed(main, made, branch, begun_at[1]):
+        if keys.num_rows:
+            first = ", ".join(f"{name} = {value!r}" for name, value in keys.slice(0, 1).to_pylist()[0].items())
+            raise Unsupported(
+                f"Snapshot {number} of {main.identifier} ({operation_of(made[number])}) has computed {keys.num_rows} rows "
+                f"from what main held, which the branch has corrected (the first: {first}): a replay would bring back what "
+                "was wrong."
+            )
 
 
 def _reads_itself(main: Table, snapshot: Snapshot) -> bool:

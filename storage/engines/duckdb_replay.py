@@ -1,6 +1,6 @@
 """What has been done to a table between two of its snapshots, as rows that can be written to a branch of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -35,18 +35,20 @@ def rows_to_replay(table: Table, after: int, until: int) -> pa.Table:
     return pa.concat_tables([_of_kind(went, "-D"), _of_kind(came, "+U" if keys else "+I")])
 
 
-def corrected_and_changed(table: Table, made: int, branch: Table, begun: int) -> pa.Table:
-    """The keys of rows that a snapshot of a table has changed, and that a branch of it has changed since it began: but for those
-    of which it holds what the snapshot was computed from. In memory. Raises NotFound if a snapshot has expired.
+def corrected_and_changed(
+    table: Table, made: Iterable[int], branch: Table, begun: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """For each of some snapshots of a table the keys of rows that it has changed, and that a branch of it has changed since
+    it began: but for those of which the branch holds what the snapshot was computed from. In memory, the branch read once. Raises
+    NotFound if a snapshot has expired.
     """
-    newest = branch.snapshots.latest_id() or begun
-    after = _at(table, made)
-    states = {
-        "before": _at(table, made - 1),
-        "after": after,
-        "begun": _at(branch, begun),
-        "now": _at(branch, newest),
-    }
+    then, now = _at(branch, begun), _at(branch, branch.snapshots.latest_id() or begun)
+    for number in made:
+        yield number, _corrected_and_changed(table, _at(table, number - 1), _at(table, number), then, now)
+
+
+def _corrected_and_changed(table: Table, before: pa.Table, after: pa.Table, begun: pa.Table, now: pa.Table) -> pa.Table:
+    states = {"before": before, "after": after, "begun": begun, "now": now}
     names, keys = ", ".join(map(_q, after.column_names)), ", ".join(map(_q, table.schema.primary_keys))
 
     def add(connection: duckdb.DuckDBPyConnection) -> Iterable[str]:

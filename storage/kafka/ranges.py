@@ -41,28 +41,6 @@ def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
         return sorted(found)
 
 
-def check_ranges(options: KafkaOptions, ranges: list[OffsetRange], name: str) -> None:
-    """Raise InvalidRequest if records of ranges are gone by now."""
-    with consumer(options.client, options.isolation) as client:
-        for each in ranges:
-            bounds = client.get_watermark_offsets(
-                kafka().TopicPartition(each.topic, each.partition), timeout=ANSWER_SECONDS
-            )
-            _refuse_gone(name, each.topic, each.partition, each.start, bounds)
-
-
-def latest_offsets(options: KafkaOptions) -> dict[tuple[str, int], tuple[int, int]]:
-    """The first and the next offset of each partition."""
-    with consumer(options.client, options.isolation) as client:
-        return {
-            (topic, partition): client.get_watermark_offsets(
-                kafka().TopicPartition(topic, partition), timeout=ANSWER_SECONDS
-            )
-            for topic in options.topics
-            for partition in _partitions(client, topic)
-        }
-
-
 def _partitions(client: Any, topic: str) -> list[int]:
     described = client.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
     if described.error is not None:
