@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from storage import Catalog, Identifier, Table
+from storage import MAIN_BRANCH, Catalog, Identifier, Table
 
 from .current_names import CurrentNames
 from .entities import Reconciled, commit_time, moment_of_ms
 from .generations import record_beginning, set_former_apart
-from .recorder import MAIN_BRANCH, LineageRecorder, commits_of, remember
+from .recorder import LineageRecorder, commits_of, remember
 
 # By database, table and branch, how far each is known to be recorded.
 Until = Mapping[tuple[str, str, str], Reconciled]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from storage import (
+    MAIN_BRANCH,
     Catalog,
     Clock,
     CorruptData,
@@ -40,7 +41,6 @@ from .graph import MOST_KEYS
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
 
-MAIN_BRANCH = "main"
 _log = logging.getLogger(__name__)
 # The property that names the Dagster run of a commit; what a run read first is what it began with.
 RUN_PROPERTY = "snapline.run"
