@@ -353,6 +353,8 @@ class Table:
         splits = () if last is None else plan_changes(request, first, last.id)
         return pa.Table.from_batches([batch for split in splits for batch in split.read()], changes_schema(request))
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def follow(
         self,
         scan: str = "full",
@@ -366,8 +368,14 @@ class Table:
 
         `scan`: `full` (all rows, then changes), `latest` (what comes), `from-timestamp`, `from-snapshot` (with the changes of
         that snapshot), `from-snapshot-full`. `position`: that of an earlier step, to go on behind it. `remove_normalize`: rows of
-        an upsert log as they were sent, without those that they replace.
+        an upsert log as they were sent, without those that they replace. Raises InvalidRequest for a branch, and for a table
+        that was opened at a version, where nothing follows.
         """
+        if self._version is not None:
+            raise InvalidRequest(
+                f"{self.identifier} was opened as of {self._version!r}, which nothing follows. Follow the table itself, with "
+                "scan='from-snapshot' and a snapshot_id, for example."
+            )
         begin = begin_at(scan, timestamp_ms=timestamp_ms, snapshot_id=snapshot_id, position=position)
         return LogStream(self._store, begin, remove_normalize=remove_normalize)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InvalidRequest, NotFound
+from ..errors import InvalidRequest, MainReplaced, NotFound
 from ..identifier import MAIN_BRANCH
 from ..log_options import has_log
 from ..metadata.history import identity_at, stands_at
@@ -103,7 +103,7 @@ class LogStream:
     def step(self) -> Step | None:
         """All that has come since the last step; None if nothing has. Held in memory. If it raises, nothing was read.
 
-        Raises NotFound if what follows the position is neither in the log nor in the files any more, or is of another history.
+        Raises NotFound if this is another table by now, or what follows the position is neither in the log nor in the files any more, or is of another history.
         """
         self._open()
         if self._position is None:
@@ -129,6 +129,8 @@ class LogStream:
     def _open(self) -> None:
         """Take the table as it is by now: main may be another branch, and have other columns."""
         before = self._store
+        with suppress(MainReplaced):
+            before.refuse_other_table()
         store = TableStore(before.file_io, before.paths.root, before.identifier, clock=before.clock)
         self._store = latest_schema(store)
         if self._request.columns != tuple(self._store.schema.column_names):

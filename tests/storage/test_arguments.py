@@ -30,6 +30,7 @@ from storage.branch_set import BranchSet
 from storage.branches import Branches
 from storage.consumers import Consumers
 from storage.journal import Publication
+from storage.log.read import LogStream
 from storage.read.predicate import Comparison
 from storage.read.scan import Scan
 from storage.snapshots import Snapshots
@@ -151,6 +152,8 @@ def use(result: Any) -> None:
         result.count()
     elif isinstance(result, Scan):
         result.to_arrow()
+    elif isinstance(result, LogStream):
+        result.step()
     elif isinstance(result, Iterator):
         list(result)
 
