@@ -22,6 +22,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
+# What `make test` stops at every fifth call, and `make interleavings` at each.
+BESIDE := tests/storage/test_written_while_published.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
 .PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka
@@ -47,7 +49,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests w
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
-	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py tests/interleavings/test_triples.py $(BESIDE)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py

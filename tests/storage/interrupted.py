@@ -1,12 +1,21 @@
-"""One operation is stopped before each call that it makes to the file system, and another one runs to its end there."""
+"""One operation is stopped before each call that it makes to the file system, and another one runs to its end there.
 
+Of an operation of many calls every fifth one is tried; `make interleavings` stops at each.
+"""
+
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 from storage import Catalog, StorageError
 from tests.crash.failing_files import FailingFileIO
+from tests.scale import amount
 
 Act = Callable[[Catalog], Any]
+_MANY = 60
+_STEP = amount(5, 1, full=1)
+# The warehouse of every tenth stop is left to the readers that look at what a test leaves behind.
+_LEFT = 10
 
 
 class Interrupted(FailingFileIO):
@@ -41,10 +50,23 @@ def calls_of(url: str, prepare: Act, act: Act) -> list[Any]:
 
 def each_stop(url: str, prepare: Act, first: Act, beside: Act) -> Any:
     """The catalog, and who was acknowledged, after `beside` ran before each call of `first` in turn."""
-    for number, call in enumerate(calls_of(url, prepare, first)):
+    for number, call in stops(calls_of(url, prepare, first)):
         warehouse = f"{url}/{number}"
         prepare(Catalog(warehouse))
         was: list[bool] = []
         files = Interrupted(number, lambda at=warehouse, was=was: was.append(acknowledged(beside, Catalog(at))), url)
         done = acknowledged(first, Catalog(warehouse, file_io=files))
         yield call, Catalog(warehouse), done, was[0]
+        leave(warehouse, number)
+
+
+def stops(calls: list[Any]) -> list[tuple[int, Any]]:
+    """The numbers of the calls before which is stopped, with the calls."""
+    return list(enumerate(calls))[:: _STEP if len(calls) > _MANY else 1]
+
+
+def leave(warehouse: str, number: int) -> None:
+    """Take the local warehouse of a stop away, unless it is among those that are kept."""
+    scheme, _, path = warehouse.rpartition("://")
+    if number % (_LEFT * _STEP) and scheme in ("", "file"):
+        shutil.rmtree(path)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict
-from tests.storage.interrupted import Act, Interrupted, acknowledged, calls_of, each_stop
+from tests.storage.interrupted import Act, Interrupted, acknowledged, calls_of, each_stop, leave, stops
 
 NAMES = ["d.a", "d.b"]
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
@@ -104,7 +104,7 @@ def test_a_publication_that_died_takes_what_was_judged(prepared: Act, tmp_path: 
     def die() -> None:
         raise KeyboardInterrupt
 
-    for number, call in enumerate(calls_of(str(tmp_path), prepared, adopt)):
+    for number, call in stops(calls_of(str(tmp_path), prepared, adopt)):
         warehouse = f"{tmp_path}/{number}"
         prepared(Catalog(warehouse))
         with pytest.raises(KeyboardInterrupt):
@@ -114,3 +114,4 @@ def test_a_publication_that_died_takes_what_was_judged(prepared: Act, tmp_path: 
         assert acknowledged(move, catalog)
         catalog.recover()
         assert values(catalog) in (((10, -10),) if was_open else ((0, 0), (10, -10))), call
+        leave(warehouse, number)
