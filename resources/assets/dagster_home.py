@@ -1,8 +1,8 @@
 """The Dagster instance of this platform: its home, and the UI on it."""
 
 import os
-import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from ..ports import bound
@@ -22,7 +22,10 @@ def prepare_dagster_home(settings: Settings) -> Path:
     make_private_directory(home)
     config = PROJECT_ROOT / "dagster.yaml"
     if config.exists():
-        shutil.copyfile(config, home / "dagster.yaml")
+        # Whole at any moment: another process may be reading it.
+        with tempfile.NamedTemporaryFile(dir=home, delete=False) as copy:
+            copy.write(config.read_bytes())
+        os.replace(copy.name, home / "dagster.yaml")
     elif not (home / "dagster.yaml").exists():
         (home / "dagster.yaml").touch()
     os.environ["DAGSTER_HOME"] = str(home)

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from storage import Clock, InvalidRequest, NotFound, SnapshotRef, StorageError
 
 from ..assets.dagster_home import prepare_dagster_home
+from ..assets.dagster_instance import dagster_instance
 from ..code_location import platform_definitions
 from ..session import Session
 from ..settings import PROJECT_ROOT
@@ -53,7 +54,7 @@ def run_demo(session: Session, job_name: str, partitions: tuple[str, str] | None
     out = console()
     out.print(f"Materializing job [bold]{job_name}[/] into {session.settings.warehouse}", highlight=False)
     log = session.settings.home / "demo.log"
-    with errors_into(log), dg.DagsterInstance.get() as instance:
+    with errors_into(log), dagster_instance(session.settings) as instance:
         job = _job(job_name)
         origin = _tell_origin(instance, job_name)
         run_id = Clock().unique_name()

@@ -8,6 +8,7 @@ import click
 
 from ..actions import Outcome
 from ..actions.values import partition_values
+from ..assets.dagster_instance import dagster_instance
 from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..recovery import Mode, Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
@@ -154,7 +155,7 @@ def _backfill(session: Session, recovery: Recovery, form: str) -> int:
     # Spark talks of itself while it starts.
     with (
         errors_into(session.settings.home / "recovery.log"),
-        carry_out.told_instance(session) as instance,
+        dagster_instance(session.settings) as instance,
         out.status("running …"),
     ):
         return run_backfill(recovery, definitions, assets, instance, lambda what: _say(f"  {what}", form))

@@ -2,13 +2,9 @@
 and Dagster is told.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-import dagster as dg
-
-from ..assets.dagster_home import prepare_dagster_home
+from ..assets.dagster_instance import dagster_instance
 from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..session import Session
@@ -22,18 +18,10 @@ from .twins import BRANCHES
 from .words import Words
 
 
-@contextmanager
-def told_instance(session: Session) -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance that the UI shows."""
-    prepare_dagster_home(session.settings)
-    with dg.DagsterInstance.get() as instance:
-        yield instance
-
-
 def start(session: Session, branch: str, plan: RecoveryPlan) -> Recovery:
     """Branch every table of a plan. Raises what `Recovery.start` does."""
     begun = Recovery.start(session, branch, plan)
-    with told_instance(session) as instance:
+    with dagster_instance(session.settings) as instance:
         instance.add_dynamic_partitions(str(BRANCHES.name), [branch])
     tell_of_branch(session, begun)
     return begun
@@ -41,7 +29,7 @@ def start(session: Session, branch: str, plan: RecoveryPlan) -> Recovery:
 
 def tell_of_branch(session: Session, recovery: Recovery) -> None:
     """Tell Dagster what is right on the branch."""
-    with told_instance(session) as instance:
+    with dagster_instance(session.settings) as instance:
         report_branch(session, recovery, platform_table_assets(), instance, instance.report_runless_asset_event)
 
 
@@ -75,7 +63,7 @@ def publish(
         allow_failed_checks=allow_failed_checks,
         words=words,
     )
-    with told_instance(session) as instance:
+    with dagster_instance(session.settings) as instance:
         count = report(session, recovery, done, assets, instance, instance.report_runless_asset_event)
         for evaluation in published_checks(session, [table.name for table in done], checks):
             instance.report_runless_asset_event(evaluation)
@@ -91,6 +79,6 @@ def drop(session: Session, branch: str) -> list[str]:
 
 def forget_branch(session: Session, branch: str) -> None:
     """Let Dagster forget the branch's partitions."""
-    with told_instance(session) as instance:
+    with dagster_instance(session.settings) as instance:
         if branch in instance.get_dynamic_partitions(str(BRANCHES.name)):
             instance.delete_dynamic_partition(str(BRANCHES.name), branch)

@@ -17,6 +17,8 @@ import click
 # Not public API: there is no option that names the webserver's module.
 from dagster._cli import dev, main
 
+from ..assets.dagster_instance import make_databases
+
 _DAGSTERS = "dagster_webserver"
 WEBSERVER = "resources.ui.webserver"
 # So long the code servers are waited for, which end themselves.
@@ -30,6 +32,8 @@ def start(webserver: str = WEBSERVER) -> None:
     # SIGTERM what is done on SIGINT: nothing would end any of them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if os.environ.get("DAGSTER_HOME"):
+            make_databases()
         _with_browser(webserver)
         # Click's command, decorated by a function of Dagster without types.
         main()  # type: ignore[no-untyped-call]

@@ -145,7 +145,9 @@ def _value_format(options: Mapping[str, str]) -> str:
         raise InvalidRequest(f"'format' = {short!r} and 'value.format' = {long!r} are one option: give one.")
     found = long or short
     if not found:
-        raise InvalidRequest("A table with 'connector' = 'kafka' needs a format of its values: 'format' = 'json', for example.")
+        raise InvalidRequest(
+            "A table with 'connector' = 'kafka' needs a format of its values: 'format' = 'json', for example."
+        )
     return found
 
 

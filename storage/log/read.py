@@ -103,7 +103,8 @@ class LogStream:
     def step(self) -> Step | None:
         """All that has come since the last step; None if nothing has. Held in memory. If it raises, nothing was read.
 
-        Raises NotFound if this is another table by now, or what follows the position is neither in the log nor in the files any more, or is of another history.
+        Raises NotFound if this is another table by now, or if what follows the position is neither in the log nor in the files
+        any more, or is of another history.
         """
         self._open()
         if self._position is None:
