@@ -16,6 +16,7 @@ from .branch_history import BranchHistory
 from .branches import Branches
 from .clock import Clock
 from .commits import CommitDetails, Commits
+from .condition import as_predicate
 from .consumers import Consumers
 from .derived import checked_columns
 from .description import describe_partition, describe_table
@@ -792,16 +793,7 @@ class Table:
         return partition_values(self._store, partition)
 
 
-def _predicate(where: str | Predicate) -> Predicate:
-    if isinstance(where, Predicate):
-        return where
-    # sqlglot costs more to import than the whole store: only those who write conditions as text pay for it.
-    from .sql.predicate_text import parse_predicate
-
-    return parse_predicate(where)
-
-
 def _bound(where: str | Predicate, schema: TableSchema) -> Predicate:
-    predicate = _predicate(where)
+    predicate = as_predicate(where)
     refuse_metadata(schema, sorted(predicate.columns()), "a condition")
     return predicate.bind(schema)

@@ -34,6 +34,7 @@ from pyspark.sql.types import StructType
 
 from ..arguments import shown
 from ..catalog import Catalog
+from ..condition import as_predicate
 from ..errors import InvalidRequest, NotFound
 from ..lock import FileLock
 from ..maintain.left_over import delete_left_over
@@ -41,7 +42,6 @@ from ..read.predicate import Predicate
 from ..read.scan import Scan
 from ..read.split import Split
 from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
-from ..sql.predicate_text import parse_predicate
 from ..table import Table
 from ..write.table_write import CommitMessage, files_of
 from .spark_options import (
@@ -170,7 +170,7 @@ class SnaplineReader(DataSourceReader):
         self._options = options
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
         where = options.get("where")
-        self._where = None if not where else parse_predicate(where)
+        self._where = None if not where else as_predicate(where)
         if options.get("splits", MERGED) != MERGED:
             raise InvalidRequest(f"Option 'splits' is {MERGED!r}, not {shown(options['splits'])}.")
 

@@ -48,7 +48,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"write"},
         {"maintain"},
         {"sql"},
-        {"basis", "derived", "same_table", "partitions"},
+        {"basis", "condition", "derived", "same_table", "partitions"},
         {"system_tables", "row_changes", "not_null", "tags", "branches", "consumers", "description", "branch_history"},
         {"altering", "snapshots"},
         {"table_log"},
@@ -226,6 +226,13 @@ print([name for name in sys.modules if "kafka" in name and name not in definitio
     shown = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "w")], capture_output=True, text=True, check=True, cwd=ROOT
     )
+    assert shown.stdout.strip() == "[]"
+
+
+def test_a_worker_of_spark_loads_no_parser_of_sql() -> None:
+    """Each kind of worker imports what it needs anew, and a stream for itself."""
+    script = "import sys, storage.engines.spark_reader; print([name for name in sys.modules if 'sqlglot' in name])"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert shown.stdout.strip() == "[]"
 
 
