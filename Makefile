@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
-# What `make test` stops at every fifth call, and `make interleavings` at each.
+# What `make test` stops at every fifth call, and `make interleavings` at every second.
 BESIDE := tests/storage/test_written_while_published.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 

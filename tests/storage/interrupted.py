@@ -1,6 +1,6 @@
 """One operation is stopped before each call that it makes to the file system, and another one runs to its end there.
 
-Of an operation of many calls every fifth one is tried; `make interleavings` stops at each.
+Of an operation of many calls every fifth one is tried; `make interleavings` stops at every second.
 """
 
 import shutil
@@ -13,7 +13,7 @@ from tests.scale import amount
 
 Act = Callable[[Catalog], Any]
 _MANY = 60
-_STEP = amount(5, 1, full=1)
+_STEP = amount(5, 1, full=2)
 # The warehouse of every tenth stop is left to the readers that look at what a test leaves behind.
 _LEFT = 10
 
