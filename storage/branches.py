@@ -307,5 +307,6 @@ def show_branch(branches: Branches, made: TableStore) -> None:
     """
     if made.options.hides_level_0:
         tell_after(made, None, branches._listeners)
-    if has_begun(made):
+    # What has begun before its first snapshot, the branch does not know.
+    if has_begun(made) or has_begun(branches._store):
         afterwards(made, RESCALING, lambda: rescale_behind(made, (), branches._listeners), None)

@@ -13,7 +13,8 @@ from ..identifier import MAIN_BRANCH
 from ..metadata.history import has_expired
 from ..metadata.main_branch import find_main
 from ..metadata.manifest import ADD, ManifestEntry, Place
-from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from ..metadata.schema import TableSchema
+from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESCALE, RESCALED_BROUGHT_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
 from ..read.held_keys import no_keys
 from ..read.scan import Scan
@@ -71,17 +72,41 @@ def _rescale_partitions(
         return None
     store = store.at_schema(newest)
     tell_before(store, partitions.__contains__, listeners)
-    return rescale(store, newest.table_options.bucket, partitions.__contains__, listeners)[0]
+    return rescale(store, newest.table_options.bucket, partitions.__contains__, listeners, brought=True)[0]
 
 
 def has_begun(store: TableStore) -> bool:
-    """Whether a rescale of a branch has begun and is not done: its schema has a new number of buckets, and nobody has committed
-    under it.
+    """Whether a rescale of a branch has begun and is not done: its schema has a new number of buckets, there are files of another
+    one, and no snapshot since says that whoever gave the number has come to the end. What others overwrite meanwhile has the new
+    number, and is no end.
     """
     newest, latest = store.schemas.latest(), store.snapshots.latest()
-    if newest is None or latest is None or latest.schema_id >= newest.id:
+    if newest is None or latest is None or newest.id == 0:
         return False
-    return newest.table_options.bucket != store.schemas.get(latest.schema_id).table_options.bucket
+    if latest.schema_id < newest.id and _count_of(store, latest.schema_id) != newest.table_options.bucket:
+        return True
+    since = _version_of_count(store, newest)
+    if since == 0 or not behind(store, latest):
+        return False
+    for snapshot in store.snapshots.backwards(latest):
+        if snapshot.schema_id < since:
+            return True
+        if snapshot.operation == RESCALE and RESCALED_BROUGHT_PROPERTY not in (snapshot.properties or {}):
+            return False
+    # The end has expired, or the beginning: then nobody is at it any more, but for partitions that were left out.
+    return False
+
+
+def _version_of_count(store: TableStore, newest: TableSchema) -> int:
+    """The version of the schema since which the number of buckets is the newest one."""
+    since = newest.id
+    while since > 0 and _count_of(store, since - 1) == newest.table_options.bucket:
+        since -= 1
+    return since
+
+
+def _count_of(store: TableStore, schema_id: int) -> int:
+    return store.schemas.get(schema_id).table_options.bucket
 
 
 def refuse_rescaling(store: TableStore) -> None:
@@ -132,15 +157,21 @@ def rescale_to(
 
 
 def rescale(
-    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener], *, tries: int = _TRIES
+    store: TableStore,
+    bucket_count: int,
+    covers: Covers,
+    listeners: Sequence[CommitListener],
+    *,
+    tries: int = _TRIES,
+    brought: bool = False,
 ) -> Rescaled:
     """Hash the rows of the partitions that are covered to the number of buckets that the schema has, where their files have
-    another one; returns the snapshot, None if there is nothing to do, and the buckets that were written. Raises CommitConflict if
-    others come first each time.
+    another one; returns the snapshot, None if there is nothing to do, and the buckets that were written. `brought`: they are
+    what a commit has brought, so that this is no end of a rescale. Raises CommitConflict if others come first each time.
     """
     for tries_left in reversed(range(tries)):
         try:
-            return _rescale_once(store, bucket_count, covers, listeners)
+            return _rescale_once(store, bucket_count, covers, listeners, brought)
         except CommitConflict as error:
             store.refuse_other_table()
             if not tries_left:
@@ -152,7 +183,7 @@ def rescale(
 
 
 def _rescale_once(
-    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener]
+    store: TableStore, bucket_count: int, covers: Covers, listeners: Sequence[CommitListener], brought: bool
 ) -> Rescaled:
     snapshot = store.snapshots.latest()
     entries: list[ManifestEntry] = []
@@ -175,16 +206,18 @@ def _rescale_once(
 
     commit = TableCommit(store, CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER), listeners)
     if not entries:
-        if store.schema.id > (0 if snapshot is None else snapshot.schema_id):
-            # Who has asked for the number of buckets before it was changed may be about to commit: he must come first.
-            commit.commit([], operation="RESCALE", guard=refuse_others, even_empty=True)
+        if store.schema.id > (0 if snapshot is None else snapshot.schema_id) or (not brought and has_begun(store)):
+            # Who has asked for the number of buckets before it was changed may be about to commit: he must come first. And
+            # others may have overwritten what was to be hashed.
+            commit.commit([], operation=RESCALE, guard=refuse_others, even_empty=True)
         return None, set()
     unused: list[str] = []
     if store.schema.primary_keys:
         message, unused = as_top_runs(store, [message])
+    own = {RESCALED_BROUGHT_PROPERTY: "true"} if brought else None
     try:
         # Not an overwrite of whatever is there by then: files that came meanwhile have the old number of buckets.
-        made = commit.commit([message], deleted=entries, operation="RESCALE", guard=refuse_others)
+        made = commit.commit([message], deleted=entries, operation=RESCALE, guard=refuse_others, own_properties=own)
         return made, {entry.place for entry in message.added}
     finally:
         store.file_io.delete_quietly(unused)

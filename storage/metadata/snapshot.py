@@ -15,6 +15,10 @@ from ..errors import CorruptData, MainReplaced
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 # The operation of a snapshot that shows the state before the one below it, whose files are not there.
 TAKE_BACK = "TAKE BACK"
+# The operation of a snapshot by which rows are hashed to another number of buckets; the property tells those that hash what a
+# commit has brought from those that end a rescale.
+RESCALE = "RESCALE"
+RESCALED_BROUGHT_PROPERTY = "snapline.rescaled-brought"
 # The operation of a snapshot in the place of one whose file could not be read.
 STAND_IN = "STAND IN"
 # The identifier of commits that nobody will ask for again.

@@ -18,7 +18,7 @@ from ..errors import NotFound
 from ..lsm.sorted_run import Section
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
-from ..metadata.snapshot import APPEND, COMPACT, STAND_IN, TAKE_BACK, Snapshot
+from ..metadata.snapshot import APPEND, COMPACT, RESCALE, STAND_IN, TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
 from .contributors import snapshot_before
 
@@ -27,7 +27,7 @@ UNKNOWN = -1
 _BRING = frozenset({"ADOPT", "MERGE"})
 _SHOW_AGAIN = frozenset({"ROLLBACK", "REVERT", "CLOSE", "FENCE", STAND_IN, TAKE_BACK})
 # Commits that take files away and write what was in them, and nothing else.
-_COPY = frozenset({"DELETE", "RESCALE"})
+_COPY = frozenset({"DELETE", RESCALE})
 # A range of sequence numbers, both ends in it, and the snapshot that wrote the rows with them.
 Piece = tuple[int, int, int]
 

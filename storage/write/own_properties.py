@@ -8,7 +8,7 @@ from ..arguments import shown
 from ..errors import InvalidRequest
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_IDENTITY_PROPERTY, ROLLED_BACK_PROPERTY
-from ..metadata.snapshot import FOLLOWS_PROPERTY
+from ..metadata.snapshot import FOLLOWS_PROPERTY, RESCALED_BROUGHT_PROPERTY
 from ..metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY
 from .close import CLOSED_BY_PROPERTY, CLOSED_PROPERTY, FENCE_PROPERTY
 from .taken_from import TAKEN_FROM_PROPERTY
@@ -29,6 +29,7 @@ _OWN = {
     TAKEN_FROM_PROPERTY,
     TAKEN_NEWEST_PROPERTY,
     CLOSED_BY_PROPERTY,
+    RESCALED_BROUGHT_PROPERTY,
 }
 # A JSON object with, for each column, a list of the columns that it was computed from: see the lineage package.
 COLUMNS_PROPERTY = "snapline.columns"

@@ -203,3 +203,33 @@ def test_a_table_is_not_renamed_while_a_rescale_is_not_done(catalog: Catalog, ta
     catalog.rename_table(NAME, "d.b")
     catalog.rename_table("d.b", NAME)
     takes_writes(catalog, [1, 2, 3, 8])
+
+
+def test_what_others_overwrite_meanwhile_is_no_end_of_a_rescale(catalog: Catalog, table: Table) -> None:
+    begun(table)
+    table = catalog.table(NAME)
+    table.overwrite(rows(4), partition={"p": "x"})
+    with pytest.raises(CommitConflict, match=r"snapline rescale .* --buckets 3"):
+        catalog.rename_table(NAME, "d.b")
+    table.branches.create("fix")
+    branch = catalog.table(f"{NAME}$branch_fix")
+    branch.write(rows(9, p="y"))
+    assert keys(branch) == [4, 8, 9]
+    # What was overwritten is all that was to be hashed: the others are left out, and the rescale is done.
+    assert table.rescale(3, partition={"p": "x"}) is None
+    catalog.rename_table(NAME, "d.b")
+    catalog.rename_table("d.b", NAME)
+    catalog.table(NAME).rescale(3)
+    takes_writes(catalog, [4, 8])
+
+
+def test_what_a_rollback_has_brought_and_is_hashed_anew_is_no_end_of_a_rescale(catalog: Catalog, table: Table) -> None:
+    begun(table)
+    table = catalog.table(NAME)
+    table.overwrite(rows(4), partition={"p": "x"})
+    behind = {entry.partition for entry in table.scan().entries if entry.total_buckets == 2}
+    table.write(rows(1, p="z"))
+    rescale.rescale(table.store, 3, frozenset().__contains__, (), brought=True)
+    assert rescale.has_begun(table.store) and len(behind) == 1
+    with pytest.raises(CommitConflict, match=r"snapline rescale .* --buckets 3"):
+        catalog.rename_table(NAME, "d.b")
