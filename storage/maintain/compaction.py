@@ -44,6 +44,7 @@ from ..write.newer_columns import at_columns_of
 from ..write.postponed import is_postponed
 from ..write.table_write import CommitMessage, earliest
 from ..write.vectors import MarkedFile
+from .age import now_of_ages
 from .expired_rows import expired_files
 from .mark_replaced import marks_of
 from .may_stay import LARGE_SHARE, may_stay
@@ -177,7 +178,8 @@ def plan_compaction(
     """What to compact in a snapshot, bucket by bucket; arguments as those of `compact`."""
     if snapshot is None:
         return []
-    expiry = record_expiry_of(store.schema, store.clock.now_ms()) if store.schema.primary_keys else None
+    now_ms = 0 if store.options.record_level_expire_time_ms is None else now_of_ages(store)
+    expiry = record_expiry_of(store.schema, now_ms) if store.schema.primary_keys else None
 
     def keep(entry: ManifestEntry) -> bool:
         return entry.bucket >= 0 and (wanted is None or wanted(entry.place))

@@ -18,6 +18,7 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..options import TableOptions
 from ..write.taken_over import ids_of
+from .age import now_of_ages
 from .brought_back import tags_in_vain
 from .left_over import delete_left_over
 from .lost_files import refuse_lost
@@ -51,6 +52,11 @@ class Retention:
         while count < most and (self.age_ms is None or times[count + offset] < now_ms - self.age_ms):
             count += 1
         return list(snapshots[:count])
+
+    def lets_go_by_age(self, snapshots: Sequence[Snapshot], expired: Sequence[Snapshot]) -> bool:
+        """Whether some of those that go are not beyond the number of those that stay, so that a clock has judged them."""
+        beyond = 0 if self.at_most is None else max(0, len(snapshots) - self.at_most)
+        return self.age_ms is not None and len(expired) > beyond
 
     def keeps_all(self, count: int, oldest: Sequence[Snapshot], now_ms: int) -> bool:
         """Whether none of so many snapshots goes, as far as the oldest of them tell: if it cannot be told, not."""
@@ -161,6 +167,10 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     """Once; None, nothing having been deleted, if a publication of the table was begun meanwhile."""
     now_ms = store.clock.now_ms()
     expired = retention.expired(history, now_ms)
+    changelogs = _changelog_retention(store.options)
+    if changelogs is not None or (expired and retention.lets_go_by_age(history, expired)):
+        now_ms = now_of_ages(store)
+        expired = retention.expired(history, now_ms)
     if expired and not dry_run:
         # Said before the consumers are looked at: a new one is written first and then looks here.
         store.consumers.announce_expiry(expired[-1].id + 1)
@@ -176,7 +186,6 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
     if ids and not dry_run:
         refuse_lost(store, history[-1], reader)
     with_files = [snapshot for snapshot in standing(history) if snapshot.id in ids]
-    changelogs = _changelog_retention(store.options)
     if changelogs is not None and not dry_run:
         for snapshot in with_files:
             if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:

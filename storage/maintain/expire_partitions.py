@@ -14,6 +14,7 @@ from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.scan import Scan
 from ..write.attempt import Guard
+from .age import now_of_ages
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m")
@@ -35,7 +36,7 @@ def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dic
         raise InvalidRequest(
             f"Option 'partition.expiration-strategy' = {strategy!r}. Supported: values-time, update-time."
         )
-    now_ms = store.clock.now_ms()
+    now_ms = now_of_ages(store)
     now = dt.datetime.fromtimestamp(now_ms / 1000)
     written_since = _written_since(store, snapshot, now_ms - age_ms) if strategy == "update-time" else set()
     partitions: dict[bytes, list[ManifestEntry]] = {}

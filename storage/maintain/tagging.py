@@ -18,6 +18,7 @@ from ..metadata.tag import Tag
 from ..metadata.trouble import TAG_DELETION, afterwards
 from ..options import TableOptions
 from ..write.commit_time import HOUR_MS
+from .age import now_of_ages
 from .brought_back import delete_tags_in_vain
 from .hold import delete_files_of, delete_those_unneeded, held, is_kept, only_tagged
 
@@ -200,21 +201,27 @@ def _delete(store: TableStore, tag: Tag) -> list[str] | None:
 
 def expire_tags(store: TableStore) -> list[str]:
     """Delete the tags whose retention is over, but for holds, which orphan cleaning ends; returns their names."""
-    now = _now(store)
+    retained_tags = [
+        tag
+        for tag in store.tags.all()
+        if tag.time_retained_seconds is not None and not tag.name.startswith(HOLD_PREFIX)
+    ]
+    now_ms = now_of_ages(store) if retained_tags else store.clock.now_ms()
+    now = dt.datetime.fromtimestamp(now_ms / 1000)
     gone = []
-    for tag in store.tags.all():
+    for tag in retained_tags:
         created, retained = tag.create_time, tag.time_retained_seconds
-        if created is None or retained is None or tag.name.startswith(HOLD_PREFIX):
+        if created is None or retained is None:
             continue
         # A clock that was back when the tag was made would let it go early: it is no older than its snapshot.
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
         if snapshot_time <= now:
             created = max(created, snapshot_time)
-        if is_ahead(store, created):
+        if created > now + dt.timedelta(milliseconds=HOUR_MS):
             created = _believable(store, tag, now)
         # Two local times are an hour too far apart, or too near, when summer time begins or ends in between. Of an hour that is
         # there twice the later one is meant, so that no tag goes too early.
-        is_over = store.clock.now_ms() / 1000 - created.replace(fold=1).timestamp() > retained
+        is_over = now_ms / 1000 - created.replace(fold=1).timestamp() > retained
         if is_over and _delete(store, tag) is not None:
             gone.append(tag.name)
     delete_tags_in_vain(store)

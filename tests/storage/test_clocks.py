@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -326,3 +327,34 @@ def test_a_clock_beyond_the_calendar_is_refused(orders: Table, clock: FixedClock
         clock.advance_ms(-years * 366 * 24 * HOUR_MS)
     write(orders, 3)
     assert orders.to_arrow()["id"].to_pylist() == [1, 3]
+
+
+def test_a_clock_a_year_ahead_lets_nothing_go_early(tmp_path: Path) -> None:
+    """The clock that gives files their times is another one where a warehouse is shared: it is asked."""
+    now_ms = time.time_ns() // 1_000_000
+    right = Catalog(str(tmp_path), clock=FixedClock(now_ms))
+    schema = pa.schema([("id", pa.int64()), ("seen", pa.timestamp("ms")), ("day", pa.string())])
+    options = {
+        "snapshot.time-retained": "7 d",
+        "snapshot.num-retained.min": 1,
+        "partition.expiration-time": "30 d",
+        "record-level.expire-time": "30 d",
+        "record-level.time-field": "seen",
+        "write-only": True,
+    }
+    table = right.create_table("a.t", schema, primary_key=["id", "day"], partition_by=["day"], options=options)
+    today = dt.datetime.fromtimestamp(now_ms / 1000)
+    for number in range(3):
+        rows = {"id": [number], "seen": [today], "day": [str(today.date())]}
+        table.write(pa.table(rows, schema))
+    table.tags.create("kept", time_retained=dt.timedelta(days=30))
+    ahead = Catalog(str(tmp_path), clock=FixedClock(now_ms + 365 * 24 * HOUR_MS)).table("a.t")
+    # That it writes first does not make its clock believed.
+    ahead.write(pa.table({"id": [3], "seen": [today], "day": [str(today.date())]}, schema))
+    os.utime(ahead.store.paths.snapshot(4), (now_ms / 1000, now_ms / 1000))
+    assert (ahead.expire().snapshot_ids, ahead.tags.expire(), ahead.expire_partitions()) == ((), [], [])
+    ahead.compact(full=True)
+    assert [each.id for each in table.snapshots.all()][:3] == [1, 2, 3]
+    assert [tag.name for tag in table.tags.list()] == ["kept"]
+    assert table.count() == 4
+    assert not [each for each in os.listdir(ahead.store.paths.schema_directory) if each.startswith(".now")]
