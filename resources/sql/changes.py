@@ -7,7 +7,17 @@ from typing import Any
 from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
-from storage import Clock, CommitId, InvalidRequest, NotFound, SnapshotRef, StorageError, Table, default_of
+from storage import (
+    BATCH_COMMIT_IDENTIFIER,
+    Clock,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    SnapshotRef,
+    StorageError,
+    Table,
+    default_of,
+)
 from storage.sql.dialect import HINT_OPTIONS, shown
 from storage.sql.predicate_text import literal_of
 from storage.sql.pure_expression import is_of_row_alone
@@ -23,7 +33,7 @@ from .result import Result
 from .settings import JOB_OPTION
 from .unread import plain
 
-# A barrier is a time in milliseconds, then this many bits of chance.
+# A barrier is a time in milliseconds, then this many bits of chance; from the year 2248 on the times begin anew.
 _CHANCE_BITS = 20
 
 
@@ -38,7 +48,7 @@ class Job:
         """Commit id and properties of a change that was made from snapshots."""
         clock = Clock()
         now_ms = clock.now_ms()
-        identifier = (now_ms << _CHANCE_BITS) | clock.random_bits(_CHANCE_BITS)
+        identifier = ((now_ms << _CHANCE_BITS) | clock.random_bits(_CHANCE_BITS)) % BATCH_COMMIT_IDENTIFIER
         commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms, is_new=True)
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
