@@ -7,16 +7,16 @@ that Kafka itself lets one publisher at a time through.
 Loaded when a table with `log.system` = `kafka` is opened for its log, and needs the extra `kafka`.
 """
 
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import (
     Consumer,
     IsolationLevel,
@@ -38,20 +38,26 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ..errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, StoreUnavailable
+from ..errors import AlreadyExists, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..log_options import CLIENT_OPTIONS
+from .kafka_publisher import (
+    KIND_HEADER,
+    RESET_HEADER,
+    SNAPSHOT_HEADER,
+    VOID_HEADER,
+    KafkaPublisher,
+    group_of,
+    position_of,
+)
 from .log_store import READ, Fenced, Position, Publisher, Topic, TopicDefinition
 
-SNAPSHOT_HEADER, KIND_HEADER, RESET_HEADER = "snapline.snapshot", "snapline.kind", "snapline.reset"
 # How long an answer is waited for: whoever commits waits no longer for a broker that is down.
 PATIENCE_SECONDS = 5.0
 _TRANSACTION_TIMEOUT_MS = 60_000
 _AT_ONCE = 10_000
-_log = logging.getLogger(__name__)
 # What librdkafka says by itself while it tries again; what fails in the end is an error.
 _clients_log = logging.getLogger(f"{__name__}.clients")
 _clients_log.setLevel(logging.CRITICAL + 1)
-_Headers = list[tuple[str, str | bytes | None]]
 _opened: dict[tuple[int, tuple[tuple[str, str], ...]], "KafkaLog"] = {}
 _FENCING = {
     KafkaError._FENCED,
@@ -152,7 +158,7 @@ class KafkaLog:
         # What a publisher that has died was about to commit is not waited for: what was committed before stands until then.
         waits_for_none = self._consumer(topic, isolation="read_uncommitted")
         with self._told(f"read the position of topic {topic.name!r}"), waits_for_none as consumer:
-            return _position(topic, consumer, self._patience)
+            return position_of(topic, consumer, self._patience)
 
     def end_offsets(self, topic: Topic, *, committed: bool) -> tuple[int, ...]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -184,6 +190,9 @@ class KafkaLog:
         with self._told(f"read topic {topic.name!r}"), self._consumer(topic) as consumer:
             consumer.assign([TopicPartition(topic.name, number, start[number]) for number in left])
             heard = time.monotonic()
+            # Held until the end: a record may say that some of those before it do not count.
+            parts: list[pa.Table] = []
+            voids: list[tuple[int, int, int]] = []
             while left:
                 messages = consumer.consume(_AT_ONCE, 0.1)
                 for message in messages:
@@ -191,9 +200,9 @@ class KafkaLog:
                         raise KafkaException(failure)
                 if messages:
                     heard = time.monotonic()
-                    table = _read_form([each for each in messages if (each.offset() or 0) < end[each.partition() or 0]])
-                    if table.num_rows:
-                        yield table
+                    wanted = [each for each in messages if (each.offset() or 0) < end[each.partition() or 0]]
+                    voids += [void for each in wanted if (void := _void(each)) is not None]
+                    parts.append(_read_form([each for each in wanted if _void(each) is None]))
                 for asked in consumer.position([TopicPartition(topic.name, number) for number in left]):
                     if asked.offset >= left[asked.partition]:
                         del left[asked.partition]
@@ -203,13 +212,14 @@ class KafkaLog:
                         f"Topic {topic.name!r} gives no records of partitions {sorted(left)} up to offset "
                         f"{[left[number] for number in sorted(left)]}: look at the brokers {self._servers}."
                     )
+        yield from (part for each in parts if (part := _counting(each, voids)).num_rows)
 
     @contextmanager
     def _consumer(self, topic: Topic, *, isolation: str = "read_committed") -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 **self._clients_of(Consumer),
-                "group.id": _group(topic),
+                "group.id": group_of(topic),
                 "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
@@ -231,7 +241,7 @@ class KafkaLog:
             "compression.type": "lz4",
             "queue.buffering.max.messages": 1_000_000,
             **self._clients_of(Producer),
-            "transactional.id": _group(topic),
+            "transactional.id": group_of(topic),
             "enable.idempotence": True,
             "logger": _clients_log,
         }
@@ -240,7 +250,7 @@ class KafkaLog:
             producer = self._new_producer(settings)
             with told():
                 producer.init_transactions(self._patience)
-            publisher = _KafkaPublisher(topic, producer, consumer, self._patience, told)
+            publisher = KafkaPublisher(self, topic, producer, consumer, self._patience, told)
             try:
                 yield publisher
             finally:
@@ -307,181 +317,6 @@ _OF_CONSUMERS = frozenset(
 )
 
 
-class _KafkaPublisher:
-    """One publisher, from `init_transactions` on."""
-
-    def __init__(
-        self,
-        topic: Topic,
-        producer: Producer,
-        consumer: Consumer,
-        patience: float,
-        told: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        self._topic = topic
-        self._producer = producer
-        self._consumer = consumer
-        self._patience = patience
-        self._told = told
-        self._is_open = False
-        self._ends: list[int] | None = None
-        self._failed: KafkaError | None = None
-
-    def position(self) -> Position | None:
-        # Only now: what an earlier publisher was committing is decided.
-        with self._told():
-            found = _position(self._topic, self._consumer, self._patience)
-        self._ends = list(found.ends) if found else [0] * self._topic.partitions
-        return found
-
-    def go_on_from(self, position: Position) -> None:
-        self._ends = list(position.ends)
-
-    def publish(self, snapshot_id: int, identity: str, records: Iterable[pa.Table]) -> Position:
-        number = str(snapshot_id).encode()
-
-        def produce(ends: list[int]) -> None:
-            for table in records:
-                last = {partition: place for place, partition in enumerate(table["partition"].to_pylist())}
-                places = set(last.values())
-                columns = (table[name].to_pylist() for name in ("partition", "key", "value", "kind"))
-                for place, (partition, key, value, kind) in enumerate(zip(*columns, strict=True)):
-                    headers: _Headers = [(SNAPSHOT_HEADER, number), (KIND_HEADER, kind.encode())]
-                    self._produce(partition, key, value, headers, self._watching(ends) if place in places else None)
-
-        return self._transaction(snapshot_id, identity, produce)
-
-    def reset(self, snapshot_id: int, identity: str) -> Position:
-        headers: _Headers = [(SNAPSHOT_HEADER, str(snapshot_id).encode()), (RESET_HEADER, identity.encode())]
-
-        def produce(ends: list[int]) -> None:
-            for partition in range(self._topic.partitions):
-                self._produce(partition, None, None, headers, self._watching(ends))
-
-        return self._transaction(snapshot_id, identity, produce)
-
-    def _transaction(self, snapshot_id: int, identity: str, produce: Callable[[list[int]], None]) -> Position:
-        try:
-            with self._told():
-                return self._committed(snapshot_id, identity, produce)
-        except BaseException:
-            # Whatever `produce` raised, nothing of it is ever read.
-            self.close()
-            raise
-
-    def _committed(self, snapshot_id: int, identity: str, produce: Callable[[list[int]], None]) -> Position:
-        if self._ends is None:
-            self.position()
-        ends = list(self._ends or ())
-        self._failed = None
-        self._producer.begin_transaction()
-        self._is_open = True
-        produce(ends)
-        deadline = time.monotonic() + 6 * self._patience
-        while self._producer.flush(0.5):
-            if time.monotonic() > deadline:
-                raise StoreUnavailable(f"Kafka takes no records of topic {self._topic.name!r}.")
-        if self._failed is not None:
-            raise KafkaException(self._failed)
-        group = self._consumer.consumer_group_metadata()
-        self._producer.send_offsets_to_transaction(
-            _positions(self._topic, Position(snapshot_id, identity, tuple(ends))), group, self._patience
-        )
-        self._producer.commit_transaction(self._patience)
-        self._is_open, self._ends = False, ends
-        return Position(snapshot_id, identity, tuple(ends))
-
-    def _produce(
-        self,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: _Headers,
-        told: Callable[[KafkaError | None, Message], None] | None,
-    ) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic.name, value, key, partition, on_delivery=told or self._watch, headers=headers
-                )
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise InvalidRequest(
-                        f"A row of {len(value or b'')} bytes is too large for topic {self._topic.name!r}, key {key!r}: raise "
-                        "'kafka.message.max.bytes' of the table, and 'max.message.bytes' of the topic."
-                    ) from None
-                raise
-
-    def _watch(self, error: KafkaError | None, _: Message) -> None:
-        self._failed = self._failed or error
-
-    def _watching(self, ends: list[int]) -> Callable[[KafkaError | None, Message], None]:
-        """Notes the offset behind a record."""
-
-        def told(error: KafkaError | None, message: Message) -> None:
-            self._watch(error, message)
-            partition, offset = message.partition(), message.offset()
-            if error is None and partition is not None and offset is not None:
-                ends[partition] = max(ends[partition], offset + 1)
-
-        return told
-
-    def close(self) -> None:
-        """End what is under way. Whoever cannot leaves it to the next publisher."""
-        if self._is_open:
-            self._is_open = False
-            try:
-                self._producer.abort_transaction(self._patience)
-            except KafkaException as error:
-                _log.debug("the transaction of %s is left to others: %s", self._topic.name, error)
-
-
-def _group(topic: Topic) -> str:
-    return f"snapline.{topic.name}"
-
-
-def _positions(topic: Topic, position: Position) -> list[TopicPartition]:
-    """A position as offsets of a group."""
-    return [
-        TopicPartition(
-            topic.name,
-            number,
-            position.snapshot_id,
-            metadata=json.dumps({"uuid": position.identity, "end": position.ends[number], "topic": topic.id}),
-        )
-        for number in range(topic.partitions)
-    ]
-
-
-def _position(topic: Topic, consumer: Consumer, patience: float) -> Position | None:
-    asked = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
-    try:
-        found = consumer.committed(asked, timeout=patience)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None
-        raise
-    if any(each.offset < 0 or not each.metadata for each in found):
-        return None
-    try:
-        said = [json.loads(each.metadata or "") for each in found]
-        if any(each["topic"] != topic.id for each in said):
-            # Of a topic of the same name, which was deleted.
-            return None
-        ends = tuple(int(each["end"]) for each in said)
-        identities = {(each.offset, value["uuid"]) for each, value in zip(found, said, strict=True)}
-        ((snapshot_id, identity),) = identities
-    except (ValueError, LookupError, TypeError) as error:
-        raise CorruptData(
-            f"The offsets of group {_group(topic)!r} are no position of a log ({error}): delete the group, or let `log rebuild` "
-            "begin anew."
-        ) from None
-    return Position(snapshot_id, identity, ends)
-
-
 def _read_form(messages: Sequence[Message]) -> pa.Table:
     """Messages as records (`READ`)."""
     headers = [dict(message.headers() or ()) for message in messages]
@@ -497,6 +332,23 @@ def _read_form(messages: Sequence[Message]) -> pa.Table:
         ],
         schema=READ,
     )
+
+
+def _void(message: Message) -> tuple[int, int, int] | None:
+    """Partition and offset of a record that says which of those before it count, and the last snapshot of which they do."""
+    headers = dict(message.headers() or ())
+    if VOID_HEADER not in headers:
+        return None
+    return message.partition() or 0, message.offset() or 0, _number(headers.get(SNAPSHOT_HEADER)) or 0
+
+
+def _counting(read: pa.Table, voids: Sequence[tuple[int, int, int]]) -> pa.Table:
+    """Records but for those that do not count."""
+    for partition, offset, snapshot_id in voids:
+        before = pc.and_(pc.equal(read["partition"], partition), pc.less(read["offset"], offset))
+        later = pc.fill_null(pc.greater(read["snapshot_id"], snapshot_id), False)
+        read = read.filter(pc.invert(pc.and_(before, later)))
+    return read
 
 
 def _text(header: Any) -> str | None:

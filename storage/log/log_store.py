@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, StoreUnavailable
 
 # What is sent: the partition of each record, its key and value (null: none), and the kind of its row (+I -U +U -D).
 SENT = pa.schema(
@@ -40,6 +40,10 @@ READ = pa.schema(
 
 class Fenced(CommitConflict):
     """Somebody else publishes to the topic since: he does what is left."""
+
+
+class Undecided(StoreUnavailable):
+    """What an earlier publisher was committing hangs, and how far the topic had come is lost: only `reset` goes on from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,9 @@ class Publisher(Protocol):
     """
 
     def position(self) -> Position | None:
-        """How far the topic has come; None if nobody knows."""
+        """How far the topic has come; None if nobody knows. What an earlier publisher has left is ended before. Raises
+        Undecided.
+        """
 
     def go_on_from(self, position: Position) -> None:
         """Where the topic stands, by somebody who has looked, since its position is lost."""

@@ -6,6 +6,7 @@ there. A commit never fails since its log cannot follow. While a table has a log
 that were not sent yet. Follows `docs/log.md`.
 """
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -29,7 +30,7 @@ from ..read.changes import ROW_KIND, latest_schema, plan_changes
 from ..read.split_read import ReadRequest
 from .debezium import encode_keys, encode_values
 from .definition import UPSERT, changelog_mode, log_options, own_topic, partition_count
-from .log_store import SENT, Fenced, LogStore, Position, Publisher, Topic
+from .log_store import SENT, Fenced, LogStore, Position, Publisher, Topic, Undecided
 from .log_systems import open_log
 
 LOG_CONSUMER = "log"
@@ -37,6 +38,7 @@ LOG_CONSUMER = "log"
 _REST_SECONDS = 30.0
 # How far back from its end a log is looked at for its last record.
 _LOOK_BACK = 1000
+_log = logging.getLogger(__name__)
 _resting_until: dict[str, float] = {}
 _one_at_a_time: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -151,7 +153,12 @@ class _Sending:
         self._left_out: set[int] = set()
 
     def run(self, *, begin_anew: bool) -> Position | None:
-        position = self._publisher.position()
+        position = None
+        try:
+            position = self._publisher.position()
+        except Undecided as error:
+            _log.warning("%s Readers begin anew at the newest snapshot.", error)
+            begin_anew = True
         if position is None and not begin_anew:
             position = self._recovered()
             if position is not None:

@@ -97,7 +97,7 @@ ONLY_IN = {
     "sqlalchemy": {"lineage/schema.py", "lineage/migrations.py", "lineage/database_url.py", "lineage/sql_store.py"},
     "dagster": {"resources", "platform_assets"},
     "fastavro": {"storage/format/avro.py"},
-    "confluent_kafka": {"storage/log/kafka_log.py", "storage/kafka/client.py"},
+    "confluent_kafka": {"storage/log/kafka_log.py", "storage/log/kafka_publisher.py", "storage/kafka/client.py"},
     "openlineage": {"resources/openlineage_export.py"},
     "sqlglot": {"storage/sql", "resources/sql"},
 }

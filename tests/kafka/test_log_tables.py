@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from storage import Catalog, SetOptions, Table
 from storage.log import kafka_log, log_systems, publish
+from storage.log.definition import own_topic
 from storage.log.kafka_log import KafkaLog
 from storage.log.read import LogStream
 from tests.kafka.broker_process import BrokerProcess
@@ -186,6 +187,65 @@ def test_commits_go_on_while_the_broker_is_away(tmp_path: Path, own_broker: Brok
     follow(stream, known)
     assert known == held(table) == {1: "b", 2: "c", 3: "d"}
     assert table.check() == []
+
+
+class KillingProducer:
+    """A producer whose broker dies once it has acknowledged a commit."""
+
+    def __init__(self, settings: dict[str, Any], broker: BrokerProcess) -> None:
+        self._producer, self._broker = Producer(settings), broker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, patience: float) -> None:
+        self._producer.commit_transaction(patience)
+        self._broker.kill()
+
+
+@contextlib.contextmanager
+def broker_dies_at_the_commit(broker: BrokerProcess) -> Iterator[None]:
+    """The broker dies once it has acknowledged a commit, and is started again."""
+    with pytest.MonkeyPatch.context() as patch:
+        log = KafkaLog(
+            {"bootstrap.servers": broker.address},
+            new_producer=lambda settings: KillingProducer(settings, broker),  # type: ignore[arg-type,return-value]
+        )
+        patch.setitem(log_systems._registered, "kafka", lambda options: log)
+        yield
+    broker.start()
+
+
+@pytest.mark.parametrize("options", [{}, {"log.changelog-mode": "all"}], ids=str)
+def test_a_commit_whose_end_a_dead_broker_never_wrote_holds_up_nobody(
+    tmp_path: Path, own_broker: BrokerProcess, options: dict[str, str]
+) -> None:
+    """Kafka acknowledges a commit before it writes its end: a broker that dies in between leaves it open for ever."""
+    table = made(tmp_path, own_broker.address, **{"changelog-producer": "input", **options})
+    topic = own_topic(table.schema, "a.t")
+    streams = [(table.follow(), dict[int, str]())]
+    hung = 0
+    for number in range(5):
+        table.write(rows((2 * number, "a"), (2 * number + 1, "a")))
+        for stream, known in streams:
+            follow(stream, known)
+        with broker_dies_at_the_commit(own_broker):
+            table.write(rows((10 + 2 * number, "b"), (11 + 2 * number, "b")))
+        log = KafkaLog({"bootstrap.servers": own_broker.address})
+        time.sleep(1)
+        hung += log.end_offsets(topic, committed=True) != log.end_offsets(topic, committed=False)
+        # Who reads meanwhile, and who reads once it is ended, get the same.
+        streams.append((table.follow(), {}))
+        for stream, known in streams[number % 2 :: 2]:
+            follow(stream, known)
+        table.write(rows((20 + number, "c")))
+        assert table.check() == []
+        if hung:
+            break
+    for stream, known in streams:
+        follow(stream, known)
+        assert known == held(table)
+    assert hung, "the broker wrote the end of the transaction each time"
 
 
 def test_processes_that_are_killed_at_any_moment_lose_and_double_nothing(tmp_path: Path, broker: str) -> None:
