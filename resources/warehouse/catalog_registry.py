@@ -45,6 +45,7 @@ from storage import (
 
 from ..private_files import keep_private, write_private
 from ..setting_values import check_warehouse
+from .metastore import METASTORE, check_metastore
 
 _log = logging.getLogger(__name__)
 _TYPES = ("paimon", "table-store", "snapline")
@@ -190,6 +191,9 @@ class CatalogRegistry:
 def _settled(name: str, options: Mapping[str, str]) -> dict[str, str]:
     """The options of a new catalog, checked; what is fixed from now on is written out. Raises InvalidRequest."""
     settled = dict(options)
+    check_metastore(name, settled)
+    # The warehouse itself says which tables there are: nothing has to be kept.
+    settled.pop(METASTORE, None)
     if _FILE_PATH in settled:
         path = settled.pop(_FILE_PATH)
         if settled.setdefault("warehouse", path) != path:
