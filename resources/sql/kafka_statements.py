@@ -2,14 +2,22 @@
 created nor dropped here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import InvalidRequest, KafkaTable, StorageError, Unsupported
-from storage.engines.kafka_rows import CONNECTORS, KafkaColumn, check_topic_table, check_topic_writable, write_topic
+from storage import Identifier, InvalidRequest, KafkaTable, StorageError, Unsupported
+from storage.engines.kafka_rows import (
+    CONNECTORS,
+    KafkaColumn,
+    check_topic_table,
+    check_topic_writable,
+    topic_table_like,
+    write_topic,
+)
 from storage.sql.dialect import SnaplineSql
 from storage.sql.table_definition import TableDefinition, define_table, like_of, options_of
 
@@ -40,30 +48,53 @@ class KafkaStatements:
         self._names.refuse_read_only(place)
         if tree.expression is not None:
             raise at(node, Unsupported("A Kafka table is not made AS a SELECT: create it, then INSERT INTO."))
-        if tree.args.get("replace"):
-            raise at(node, Unsupported("CREATE OR REPLACE of a Kafka table is not supported: DROP TABLE it first."))
-        if like_of(tree) is not None:
-            raise at(node, Unsupported("CREATE TABLE … LIKE makes no Kafka table here: list the columns."))
-        if_not_exists = bool(tree.args.get("exists"))
+        if_not_exists, or_replace = bool(tree.args.get("exists")), bool(tree.args.get("replace"))
         catalog = self._names.catalog(place)
         try:
-            definition = define_table(tree, connectors=CONNECTORS)
-            made = _table(definition, place.identifier)
-            check_topic_table(made)
-            if definition.computed_columns or definition.watermark:
-                check_computed(_readable(definition), [column.name for column in made.columns])
+            model = like_of(tree)
+            if model is not None:
+                made = self._like(model, options_of(tree), place.identifier)
+                check_topic_table(made)
+            else:
+                definition = define_table(tree, connectors=CONNECTORS)
+                made = _table(definition, place.identifier)
+                check_topic_table(made)
+                if definition.computed_columns or definition.watermark:
+                    check_computed(_readable(definition), [column.name for column in made.columns])
         except StorageError as error:
             raise at(node, error) from None
 
         def act() -> Result:
             try:
-                is_new = catalog.kafka_tables.create(made, if_not_exists=if_not_exists)
+                is_new = catalog.kafka_tables.create(made, if_not_exists=if_not_exists, or_replace=or_replace)
             except StorageError as error:
                 raise at(node, error) from None
             stays = "" if is_new else " already; it stays as it is"
             return Result(f"Kafka table {place.identifier} is there{stays}.")
 
         return act
+
+    def _like(self, model: exp.Table, options: Mapping[str, str], identifier: Identifier) -> KafkaTable:
+        """A Kafka table with the columns of another one, and its options but for those that are given; or with the columns of a
+        table of the store: its primary key is one where records are upserts.
+        """
+        other = self.table(model)
+        if other is not None:
+            return replace(other, identifier=identifier, options={**other.options, **options})
+        place = self._names.place(model)
+        table = self._names.catalog(place).table(str(place.identifier))
+        return topic_table_like(table.schema, identifier, options)
+
+    def is_about(self, tree: exp.Create) -> bool:
+        """Whether a CREATE TABLE makes a Kafka table: by its connector, or as one LIKE another one."""
+        if connector_of(tree) is not None:
+            return True
+        written = plain(tree)
+        assert isinstance(written, exp.Create)
+        if "connector" in options_of(written):
+            return False
+        model = like_of(written)
+        return model is not None and self.table(model) is not None
 
     def table(self, node: exp.Expr) -> KafkaTable | None:
         """The Kafka table that a name means, if it means one."""

@@ -41,7 +41,7 @@ from .definitions import Act, Definitions
 from .engine import Engine
 from .engines import Engines
 from .exports import exported
-from .kafka_statements import KafkaStatements, connector_of
+from .kafka_statements import KafkaStatements
 from .look import Look
 from .names import Names
 from .parsing import bounded_depth, parse
@@ -151,7 +151,7 @@ class Statements:
                 return self._rows.change_rows(tree, engine())
             case exp.Merge():
                 return self._rows.merge(tree, engine())
-            case exp.Create() if tree.kind == "TABLE" and connector_of(tree) is not None:
+            case exp.Create() if tree.kind == "TABLE" and self._kafka.is_about(tree):
                 return self._kafka.create(tree)
             case exp.Create() if tree.kind == "TABLE":
                 return self._tables.create(tree, engine)

@@ -1,16 +1,20 @@
 """Kafka tables for those who have engines: read and written with the codec that DuckDB is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from ..errors import Unsupported
+from ..identifier import Identifier
 from ..kafka.definition import CONNECTORS, KafkaColumn, KafkaTable
 from ..kafka.options import READ_OPTIONS
 from ..kafka.ranges import OffsetRange, bounded_ranges
 from ..kafka.read import KafkaScan
 from ..kafka.table_checks import check_table, check_writable
 from ..kafka.write import write_rows
+from ..metadata.derived_columns import derived_texts
+from ..metadata.schema import TableSchema
 from .duckdb_json import DuckDbJson
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "check_topic_writable",
     "read_topic",
     "scan_topic",
+    "topic_table_like",
     "write_topic",
 ]
 
@@ -34,6 +39,20 @@ def check_topic_table(table: KafkaTable) -> None:
 def check_topic_writable(table: KafkaTable) -> None:
     """Raise InvalidRequest for a table that can be read and not written."""
     check_writable(check_table(table, DuckDbJson()))
+
+
+def topic_table_like(schema: TableSchema, identifier: Identifier, options: Mapping[str, str]) -> KafkaTable:
+    """A Kafka table with the columns of a table of the store; its primary key is one where records are upserts. Raises
+    Unsupported for a table with columns that are computed.
+    """
+    if derived_texts(schema.options):
+        raise Unsupported(
+            "Computed columns and watermarks of a table are not taken over into a Kafka table: list the columns instead of LIKE."
+        )
+    columns = tuple(KafkaColumn(each.name, each.type, comment=each.description) for each in schema.fields)
+    keys = tuple(schema.primary_keys) if options.get("connector") == "upsert-kafka" else ()
+    order = tuple(column.name for column in columns)
+    return KafkaTable(identifier, columns, options, keys, schema.comment, order=order)
 
 
 def scan_topic(table: KafkaTable, columns: Sequence[str] | None = None) -> tuple[KafkaScan, list[OffsetRange]]:

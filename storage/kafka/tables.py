@@ -49,16 +49,24 @@ class KafkaTables:
         content = self._file_io.read_bytes_or_none(self._path(identifier))
         return None if content is None else _read(content, identifier, self._path(identifier))
 
-    def create(self, table: KafkaTable, *, if_not_exists: bool = False) -> bool:
-        """Keep the definition of a table, which has been checked; says whether it was written. Raises AlreadyExists."""
+    def create(self, table: KafkaTable, *, if_not_exists: bool = False, or_replace: bool = False) -> bool:
+        """Keep the definition of a table, which has been checked; says whether it was written. `or_replace`: in the place of the
+        Kafka table that has its name. Raises AlreadyExists.
+        """
         identifier = table.identifier
         path = self._path(identifier)
         content = _written(table, path)
         self._refuse_others(identifier)
         self._file_io.make_directory(f"{self._root}/{identifier.database}.db")
-        if not self._file_io.create_exclusively(path, content):
+        while not self._file_io.create_exclusively(path, content):
             if if_not_exists:
                 return False
+            if or_replace:
+                before = self._file_io.read_bytes_or_none(path)
+                if before == content or (before is not None and self._file_io.replace_if(path, before, content)):
+                    return True
+                # Somebody else has dropped or replaced it: whoever comes last stays.
+                continue
             raise AlreadyExists(f"Kafka table {identifier} exists. Drop it first, or create it if it does not exist.")
         try:
             # Somebody may have created a table or a view meanwhile.

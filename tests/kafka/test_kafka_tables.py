@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from resources import Session
-from storage import CorruptData, InvalidRequest, NotFound
+from storage import CorruptData, InvalidRequest, NotFound, StorageError
 from storage.engines.kafka_rows import scan_topic, with_options, write_topic
 from storage.kafka import fetch
 
@@ -369,3 +369,55 @@ def test_dropping_a_table_leaves_its_topic(
         rows(session, "SELECT * FROM t")
     with pytest.raises(NotFound, match="no such topic"):
         session.sql("INSERT INTO t VALUES (1)", "duckdb")
+
+
+def test_a_table_like_another_one_has_its_columns_and_options(
+    session: Session, define: Define, broker: str, topic: str
+) -> None:
+    define(
+        "id BIGINT, name STRING, `offset` BIGINT METADATA VIRTUAL, next AS id + 1",
+        key_fields="id",
+        key_format="csv",
+        value_format="json",
+    )
+    session.sql("CREATE TABLE same LIKE t", "duckdb")
+    session.sql(
+        "CREATE TABLE first LIKE t WITH ('scan.bounded.mode' = 'specific-offsets', "
+        "'scan.bounded.specific-offsets' = 'partition:0,offset:0;partition:1,offset:0')",
+        "duckdb",
+    )
+    session.sql("INSERT INTO same VALUES (1, 'one')", "duckdb")
+    for name in ("t", "same"):
+        assert rows(session, f"SELECT id, name, `offset`, next FROM {name}") == [(1, "one", 0, 2)]
+    assert rows(session, "SELECT * FROM first") == []
+    with pytest.raises(InvalidRequest, match="list none"):
+        session.sql("CREATE TABLE other (a INT) LIKE t", "duckdb")
+    with pytest.raises(InvalidRequest, match=r"scan\.startup\.mode"):
+        session.sql("CREATE TABLE other LIKE t WITH ('scan.startup.mode' = 'sometimes')", "duckdb")
+
+
+def test_a_table_of_the_store_is_sent_to_a_topic_like_it(session: Session, broker: str, topic: str) -> None:
+    session.sql("CREATE TABLE s (id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED)", "duckdb")
+    session.sql("INSERT INTO s VALUES (1, 'one'), (2, 'two')", "duckdb")
+    options = f"'topic' = '{topic}', 'properties.bootstrap.servers' = '{broker}', 'scan.bounded.mode' = 'latest-offset'"
+    session.sql(
+        f"CREATE TABLE k LIKE s WITH ('connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', {options})",
+        "duckdb",
+    )
+    session.sql("INSERT INTO k SELECT * FROM s", "duckdb")
+    assert sorted(each.key() for each in records(broker, topic)) == [b'{"id":1}', b'{"id":2}']
+    assert rows(session, "SELECT id, name FROM k") == [(1, "one"), (2, "two")]
+
+
+def test_a_definition_is_replaced_and_others_of_its_name_are_not(session: Session, define: Define, topic: str) -> None:
+    define("id BIGINT", format="json")
+    options = session.sql("SHOW CREATE TABLE t", "duckdb").rows.to_pylist()[0]
+    text = next(iter(options.values()))
+    session.sql(
+        text.replace("CREATE TABLE", "CREATE OR REPLACE TABLE").replace("`id` BIGINT", "`id` BIGINT, `x` INT"), "duckdb"
+    )
+    session.sql("INSERT INTO t VALUES (1, 2)", "duckdb")
+    assert rows(session, "SELECT x, id FROM t") == [(2, 1)]
+    session.sql("CREATE TABLE s (id INT)", "duckdb")
+    with pytest.raises(StorageError, match=r"default\.s "):
+        session.sql(text.replace("CREATE TABLE", "CREATE OR REPLACE TABLE").replace("`t`", "`s`"), "duckdb")
