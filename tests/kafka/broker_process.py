@@ -1,7 +1,9 @@
 """A Kafka broker of one node in KRaft mode, from the jars of `make kafka`, on Java 17 or newer."""
 
 import base64
+import contextlib
 import logging
+import random
 import shutil
 import signal
 import socket
@@ -107,9 +109,12 @@ def _quiet() -> logging.Logger:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that the system gives to clients, so that it is still free when the broker is started again."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _settings(port: int, controller_port: int, data: Path) -> str:

@@ -44,7 +44,12 @@ def _started(tmp_path_factory: pytest.TempPathFactory) -> BrokerProcess:
             pytest.fail(missing)
         pytest.skip(missing)
     process = BrokerProcess(tmp_path_factory.mktemp("kafka"))
-    process.start()
+    try:
+        process.start()
+    except TimeoutError:
+        # Somebody else may have taken its port.
+        process = BrokerProcess(tmp_path_factory.mktemp("kafka"))
+        process.start()
     # The first transaction waits until the broker has made its own topics.
     Producer({"bootstrap.servers": process.address, "transactional.id": "warm-up"}).init_transactions(60)
     return process
