@@ -131,6 +131,8 @@ def bounds_of(data_type: DataType) -> tuple[Any, Any] | None:
 
 
 def _from_literal(literal: Any, data_type: DataType) -> Any:
+    if isinstance(literal, bytes) and not data_type.is_bytes:
+        raise ValueError("it is bytes")
     if data_type.root == "BOOLEAN":
         if isinstance(literal, str) and literal.lower() in ("true", "false"):
             return literal.lower() == "true"

@@ -23,12 +23,19 @@ class Groups:
     """Rows of several keys, those of a key one after the other, in merge order.
 
     `starts` is the first row of each key; `retracts` tells the rows that take a value back (-U and -D). `late`, if given, tells
-    those that a sequence group puts before a row that came earlier: functions to which the order matters see to them.
+    those that a sequence group puts before a row that came earlier: functions to which the order matters see to them. `ignored`,
+    if given, tells rows that do not count, whose values are null.
     """
 
     starts: np.ndarray
     retracts: np.ndarray
     late: np.ndarray | None = None
+    ignored: np.ndarray | None = None
+
+    @property
+    def counted(self) -> np.ndarray:
+        """The rows that count."""
+        return np.ones(self.row_count, bool) if self.ignored is None else ~self.ignored
 
     @property
     def row_count(self) -> int:
@@ -87,9 +94,11 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
     fit the column.
     """
     if options.ignore_retract and groups.retracts.any():
-        # Rows that are not counted must not leave a group empty: they become nulls that every function skips.
-        column = pc.if_else(pa.array(groups.retracts), pa.scalar(None, column.type), column)
-        groups = Groups(groups.starts, np.zeros(groups.row_count, bool), groups.late)
+        # Rows that are not counted must not leave a group empty: they become nulls, which functions skip.
+        ignored = groups.retracts
+        column = pc.if_else(pa.array(ignored), pa.scalar(None, column.type), column)
+        late = None if groups.late is None else groups.late & ~ignored
+        groups = Groups(groups.starts, np.zeros(groups.row_count, bool), late, ignored)
     elif groups.retracts.any() and not takes_back(name):
         raise InvalidRequest(not_taken_back(name, column_name, options))
     try:
@@ -98,6 +107,11 @@ def aggregate(name: str, column: pa.Array, groups: Groups, options: AggregateOpt
             late = _late(groups)
             return aggregate_collections(name, column, groups.starts, groups.retracts, late, options.collection)
         return _FUNCTIONS[name](column, groups, options).cast(column.type)
+    except ZeroDivisionError:
+        raise InvalidRequest(
+            f"Column {column_name!r} is aggregated by {name!r}, and of some key a row takes the factor 0 back, which cannot be "
+            f"divided by. Set 'fields.{column_name}.ignore-retract', or roll back to before that row."
+        ) from None
     except pa.ArrowInvalid as error:
         raise InvalidRequest(
             f"Column {column_name!r} is aggregated by {name!r}, and of some key the result does not fit its type, "
@@ -149,7 +163,7 @@ def _late(groups: Groups) -> np.ndarray:
 
 
 def _last_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    rows = groups.last_where(~_late(groups))
+    rows = groups.last_where(~_late(groups) & groups.counted)
     return pick(column, np.where(groups.retracts[np.maximum(rows, 0)], -1, rows))
 
 
@@ -167,7 +181,7 @@ def _last_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) 
 
 def _first_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     late = groups.last_where(_late(groups))
-    return pick(column, np.where(late < 0, groups.starts, late))
+    return pick(column, np.where(late < 0, groups.first_where(groups.counted), late))
 
 
 def _first_non_null_value(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
@@ -227,15 +241,37 @@ def _comes_near_the_limit(column: pa.Array, groups: Groups, function: str) -> bo
 
 
 def _product(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
-    if _comes_near_the_limit(column, groups, "product"):
+    none = pa.scalar(None, column.type)
+    retracts = pa.array(groups.retracts)
+    factors = pc.if_else(retracts, none, column)
+    if _comes_near_the_limit(factors, groups, "product"):
         raise pa.ArrowInvalid("it has more than 18 digits")
     if not groups.retracts.any():
         return _grouped(column, groups, "product")
-    none = pa.scalar(None, column.type)
-    retracts = pa.array(groups.retracts)
-    multiplied = _grouped(pc.if_else(retracts, none, column), groups, "product")
-    divided = _grouped(pc.if_else(retracts, column, none), groups, "product")
-    return pc.divide(multiplied, divided.fill_null(1))
+    # Before there is a value nothing is taken back.
+    begun = np.arange(groups.row_count) > groups.first_where(_valid(factors))[groups.of_rows]
+    begun &= (groups.first_where(_valid(factors)) >= 0)[groups.of_rows]
+    divisors = pc.if_else(pa.array(groups.retracts & begun), column, none)
+    if not pa.types.is_floating(column.type) and pc.any(pc.equal(divisors.cast(pa.float64(), safe=False), 0)).as_py():
+        raise ZeroDivisionError
+    if not pa.types.is_integer(column.type):
+        return pc.divide(_grouped(factors, groups, "product"), _grouped(divisors, groups, "product").fill_null(1))
+    return _whole_product(factors, divisors, groups)
+
+
+def _whole_product(factors: pa.Array, divisors: pa.Array, groups: Groups) -> pa.Array:
+    """Multiplied and divided row by row, since whole numbers lose what is behind the point each time: all keys at once."""
+    multiplies, divides = _valid(factors), _valid(divisors)
+    values = pc.coalesce(factors, divisors, pa.scalar(1, factors.type)).cast(pa.int64()).to_numpy()
+    product, sizes = np.ones(groups.count, np.int64), groups.ends - groups.starts + 1
+    for place in range(int(sizes.max(initial=0))):
+        keys = np.flatnonzero(sizes > place)
+        rows = groups.starts[keys] + place
+        value, before = values[rows], product[keys]
+        quotient = np.abs(before) // np.maximum(np.abs(value), 1) * np.sign(before) * np.sign(value)
+        product[keys] = np.where(multiplies[rows], before * value, np.where(divides[rows], quotient, before))
+    known = np.logical_or.reduceat(multiplies, groups.starts)
+    return pa.array(product, pa.int64(), mask=~known)
 
 
 def _bool_and(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:

@@ -103,7 +103,7 @@ def predicate_of(node: Any) -> Predicate:
     if node is None:
         raise InvalidRequest(f"There is no condition. {_HELP}")
     if any(value for key, value in node.args.items() if key not in _USED.get(type(node), node.args)):
-        raise InvalidRequest(f"{node.sql()!r} cannot be used as a condition. {_HELP}")
+        raise InvalidRequest(f"{node.sql(SnaplineSql)!r} cannot be used as a condition. {_HELP}")
     negated ^= bool(node.args.get("negate"))
     found = _predicate_of(node)
     return found.negated() if negated else found
@@ -119,33 +119,41 @@ def _predicate_of(node: Any) -> Predicate:
         return IsNull(_column(node.this))
     if isinstance(node, exp.Between):
         column = _column(node.this)
-        low, high = literal_of(node.args["low"]), literal_of(node.args["high"])
+        low, high = _constant(node.args["low"]), _constant(node.args["high"])
         return And((Comparison(column, ">=", low), Comparison(column, "<=", high)))
     if isinstance(node, exp.In) and node.expressions:
-        return IsIn(_column(node.this), tuple(literal_of(expression) for expression in node.expressions))
+        return IsIn(_column(node.this), tuple(_constant(expression) for expression in node.expressions))
     if isinstance(node, exp.Like):
         return _like(node)
     if isinstance(node, exp.Column):
         return Comparison(_column(node), "=", True)
     operator = _OPERATORS.get(type(node))
     if operator is None:
-        raise InvalidRequest(f"{node.sql()!r} cannot be used as a condition. {_HELP}")
+        raise InvalidRequest(f"{node.sql(SnaplineSql)!r} cannot be used as a condition. {_HELP}")
     left, right = node.left, node.right
     if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
-    return Comparison(_column(left), operator, literal_of(right))
+    return Comparison(_column(left), operator, _constant(right))
 
 
 def _like(node: exp.Like) -> Predicate:
     pattern = literal_of(node.expression)
     if not isinstance(pattern, str) or not _PREFIX_PATTERN.fullmatch(pattern):
-        raise InvalidRequest(f"{node.sql()!r}: only patterns of the form 'prefix%' are supported.")
+        raise InvalidRequest(f"{node.sql(SnaplineSql)!r}: only patterns of the form 'prefix%' are supported.")
     return StartsWith(_column(node.this), _ESCAPED.sub(r"\1", pattern[:-1]))
+
+
+def _constant(node: Any) -> Any:
+    """The value of a constant as `literal_of` gives it, and bytes: x'ff'; of an odd number of digits the first is half a byte."""
+    if isinstance(node, exp.HexString):
+        digits = str(node.this)
+        return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
+    return literal_of(node)
 
 
 def _column(node: Any) -> str:
     if not isinstance(node, exp.Column) or node.table:
-        raise InvalidRequest(f"{node.sql()!r} is not a column. {_HELP}")
+        raise InvalidRequest(f"{node.sql(SnaplineSql)!r} is not a column. {_HELP}")
     return str(node.name)
 
 
@@ -161,4 +169,4 @@ def literal_of(node: Any) -> Any:
         return str(node.this)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.to.this in _PLAIN_CASTS:
         return str(node.this.this)
-    raise InvalidRequest(f"{node.sql()!r} is not a constant. {_HELP}")
+    raise InvalidRequest(f"{node.sql(SnaplineSql)!r} is not a constant. {_HELP}")

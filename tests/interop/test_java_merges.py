@@ -28,13 +28,13 @@ COLUMNS: dict[str, str | DataType] = {
 }  # fmt: skip
 _TEXTS = ["x", "y", "z", "x,y", "y,x", "xx", "x,,z"]
 AGGREGATES = {
-    "n": ["sum", "max", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
+    "n": ["sum", "product", "max", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
     "a": ["listagg", "max", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
     "b": ["listagg", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
     "c": ["collect", "last_value", "last_non_null_value"],
 }
 # Functions that take values back.
-_RETRACTABLE = {"sum", "last_value", "last_non_null_value", "collect"}
+_RETRACTABLE = {"sum", "product", "last_value", "last_non_null_value", "collect"}
 
 
 class Merges:
@@ -77,8 +77,9 @@ class Merges:
                 options[f"fields.{name}.aggregate-function"] = one
                 if one in ("listagg", "collect") and chance.random() < 0.5:
                     options[f"fields.{name}.distinct"] = "true"
-            others = {"last_non_null_value"} if engine == "aggregation" else set()
-            self.takes_deletes = {*chosen.values(), *others} <= _RETRACTABLE
+            ignoring = {name for name in chosen if chance.random() < 0.4}
+            options |= {f"fields.{name}.ignore-retract": "true" for name in ignoring}
+            self.takes_deletes = {one for name, one in chosen.items() if name not in ignoring} <= _RETRACTABLE
         # What deletes hide depends on which of them compactions have dropped, and so do orders on what they have merged.
         self.takes_deletes &= options["changelog-producer"] != "full-compaction"
         self.is_the_twin_s = options["changelog-producer"] != "full-compaction" or engine == "deduplicate"
@@ -95,12 +96,15 @@ class Merges:
         chance = self.random
         kinds = ["+I", "+I", "+U", "-D", "-U"] if self.takes_deletes and not first else ["+I", "+U"]
         maybe = self._maybe
+        # What a product is divided by is not 0, and its digits stay few.
+        is_product = self.options.get("fields.n.aggregate-function") == "product"
+        numbers = [-2, -1, 1, 2, 3] if is_product else [*range(-5, 6)]
         values = [
             {
                 "id": number, "s": maybe(chance.randrange(5)),
                 # Java merges rows that are the only ones of their keys, or not, by what else is in the bucket.
                 "g": chance.randrange(5) if first else maybe(chance.randrange(5)),
-                "n": maybe(chance.randint(-5, 5)), "a": maybe(chance.choice(_TEXTS)), "b": maybe(chance.choice(_TEXTS)),
+                "n": maybe(chance.choice(numbers)), "a": maybe(chance.choice(_TEXTS)), "b": maybe(chance.choice(_TEXTS)),
                 "c": maybe([chance.randrange(4) for _ in range(chance.randint(1, 2))]), "op": chance.choice(kinds),
             }
             for number in ids
