@@ -6,13 +6,13 @@ it. Follows `docs/protocols.md`, "Publications".
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
 
 from .arguments import checked
-from .branches import make_branch, show_branch
+from .branches import draft_branch, show_branch
 from .errors import (
     AlreadyExists,
     CommitConflict,
@@ -87,20 +87,22 @@ class BranchSet:
         view = consistent_view(self._table, self._journal, self.tables)
         made: list[TableStore] = []
         try:
-            for name, version in pinned.items():
-                tag = version if isinstance(version, str) else None
-                number = int(version) if isinstance(version, Integral) else None
-                if version is None:
-                    latest = view[name].snapshot()
-                    number = latest.id if latest else None
-                branch = make_branch(
-                    self._table(name).branches,
-                    self.branch,
-                    tag=tag,
-                    snapshot_id=number,
-                    empty=tag is None and number is None,
-                )
-                made.append(branch)
+            with ExitStack() as drafts:
+                give_names = []
+                for name, version in pinned.items():
+                    tag = version if isinstance(version, str) else None
+                    number = int(version) if isinstance(version, Integral) else None
+                    if version is None:
+                        latest = view[name].snapshot()
+                        number = latest.id if latest else None
+                    empty = tag is None and number is None
+                    branches = self._table(name).branches
+                    draft = draft_branch(branches, self.branch, tag=tag, snapshot_id=number, empty=empty)
+                    give_names.append(drafts.enter_context(draft))
+                # All that needs room is written before the first has its name.
+                for give_name in give_names:
+                    branch = give_name()
+                    made.append(branch)
         except BaseException as error:
             self._take_back(made, error)
             raise

@@ -1,6 +1,7 @@
 """The branches of a table, for users."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +10,7 @@ from .errors import CorruptData, DirectoryInPlace, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH, check_branch_name
 from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
-from .maintain.branch import create_branch, delete_branches, origins_of
+from .maintain.branch import create_branch, delete_branches, drafted_branch, origins_of
 from .maintain.drop_damaged import delete_damaged_branch
 from .maintain.follow import tell_after
 from .maintain.lost_schema import has_lost_schema
@@ -278,27 +279,38 @@ def make_branch(
     branches: Branches, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
 ) -> TableStore:
     """As `Branches.create`, without what lets readers see all rows of a branch, and writers write to it (`show_branch`)."""
-    version = branches._version
-    if sum((tag is not None, snapshot_id is not None, empty, version is not None)) > 1:
-        raise InvalidRequest(
-            "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
-            "these."
-        )
-    if tag is None and snapshot_id is None and version is None and not empty:
+    if tag is None and snapshot_id is None and branches._version is None and not empty:
         store = branches._store
         return at_latest(
             store,
             lambda: named_version(store, None)[0],
             lambda latest: create_branch(store, name, latest, latest_schema=True),
         )
-    snapshot, named = None, None
-    if tag is not None:
-        with told_of_expiry(branches._store):
-            named = branches._store.tags.get(tag)
-        snapshot = named.snapshot
-    elif not empty:
-        snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
-    return create_branch(branches._store, name, snapshot, named, latest_schema=empty)
+    with draft_branch(branches, name, tag=tag, snapshot_id=snapshot_id, empty=empty) as give_name:
+        return give_name()
+
+
+@contextmanager
+def draft_branch(
+    branches: Branches, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+) -> Iterator[Callable[[], TableStore]]:
+    """As `make_branch` of one of these, in the two steps of `drafted_branch`."""
+    version = branches._version
+    if sum((tag is not None, snapshot_id is not None, empty, version is not None)) > 1:
+        raise InvalidRequest(
+            "A branch begins at a tag, at a snapshot, empty, or at the version at which the table was opened: give one of "
+            "these."
+        )
+    with outcome(_REPEAT):
+        snapshot, named = None, None
+        if tag is not None:
+            with told_of_expiry(branches._store):
+                named = branches._store.tags.get(tag)
+            snapshot = named.snapshot
+        elif not empty:
+            snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
+        with drafted_branch(branches._store, name, snapshot, named, latest_schema=empty) as give_name:
+            yield give_name
 
 
 def show_branch(branches: Branches, made: TableStore) -> None:

@@ -261,7 +261,11 @@ class FileIO:
             # Of a network file system whose answer was lost the client asks again, and meets its own link.
             return _is_same_file(temporary, path)
         except FileNotFoundError:
-            # Between the two calls somebody may have moved the directory away.
+            # Between the two calls somebody may have moved the directory away, or cleaned.
+            if os.path.isdir(posixpath.dirname(path)):
+                raise NotFound(
+                    f"{path} was not created: that took so long that {temporary} was cleaned away as left over. Do it again."
+                ) from None
             raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
         except OSError as error:
             with contextlib.suppress(OSError):

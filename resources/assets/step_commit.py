@@ -12,8 +12,6 @@ from .provenance import is_reported
 BACKFILL_TAG = "dagster/backfill"
 _PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
-# A barrier is the run's creation time in milliseconds, then this many bits that tell its steps apart.
-_STEP_BITS = 20
 
 
 def step_of(context: Context) -> tuple[str, str]:
@@ -60,8 +58,7 @@ def _barrier(context: dg.AssetExecutionContext, run: dg.DagsterRun, job: str, pa
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
     keys = ",".join(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else ""
     step = f"{run.run_id}/{context.op_execution_context.op_handle}/{keys}/{part}"
-    identifier = (created_ms << _STEP_BITS) | (zlib.crc32(step.encode()) & ((1 << _STEP_BITS) - 1))
-    return CommitId(job, identifier, exact=True, not_before_ms=created_ms or None)
+    return CommitId.of_moment(job, created_ms, zlib.crc32(step.encode()))
 
 
 def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:

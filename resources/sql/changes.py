@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from lineage import LineageRecorder, sources_property
 from storage import (
-    BATCH_COMMIT_IDENTIFIER,
     Clock,
     CommitId,
     InvalidRequest,
@@ -33,9 +32,6 @@ from .result import Result
 from .settings import JOB_OPTION
 from .unread import plain
 
-# A barrier is a time in milliseconds, then this many bits of chance; from the year 2248 on the times begin anew.
-_CHANCE_BITS = 20
-
 
 @dataclass(frozen=True)
 class Job:
@@ -47,9 +43,7 @@ class Job:
     def commit_details(self, sources: Sequence[SnapshotRef], properties: Mapping[str, str]) -> dict[str, Any]:
         """Commit id and properties of a change that was made from snapshots."""
         clock = Clock()
-        now_ms = clock.now_ms()
-        identifier = ((now_ms << _CHANCE_BITS) | clock.random_bits(_CHANCE_BITS)) % BATCH_COMMIT_IDENTIFIER
-        commit_id = CommitId(self.name, identifier, exact=True, not_before_ms=now_ms, is_new=True)
+        commit_id = CommitId.of_moment(self.name, clock.now_ms(), clock.random_bits(32), is_new=True)
         return {"commit_id": commit_id, "properties": {**sources_property(sources), **properties}}
 
 

@@ -5,8 +5,8 @@ exists once its `schema-0` does, and nobody sees half of one; a branch that is d
 `docs/protocols.md`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -66,6 +66,17 @@ def create_branch(
     The branch has the snapshot's schema and those before, or all, the latest among them, if it is empty or `latest_schema`
     is set. Raises AlreadyExists if there is one of that name, NotFound if the snapshot expires meanwhile.
     """
+    with drafted_branch(store, name, snapshot, tag, latest_schema=latest_schema) as give_name:
+        return give_name()
+
+
+@contextmanager
+def drafted_branch(
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, latest_schema: bool = False
+) -> Iterator[Callable[[], TableStore]]:
+    """As `create_branch`, in two steps: what a branch has is written where nobody looks, and what this gives gives it its
+    name, for which no file is written. Without that nothing of it stays. On object stores the second step does all.
+    """
     check_new_branch_name(name)
     store.refuse_other_table()
     exists = AlreadyExists(
@@ -77,45 +88,63 @@ def create_branch(
         raise CorruptData(
             f"Branch {name!r} of {store.identifier.full_name} is there, and its schema is lost: restore it, or delete the branch."
         )
+
+    def named(give_name: Callable[[], TableStore | None]) -> TableStore:
+        made = give_name()
+        if made is None:
+            raise exists
+        return made
+
     try:
         if snapshot is None:
-            made = _make(store, name, None, None, store.clock.unique_name(), latest_schema=latest_schema)
+            with _draft(store, name, None, None, store.clock.unique_name(), latest_schema=latest_schema) as give_name:
+                yield partial(named, give_name)
         else:
-            with held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)):
-                made = _make_tagged(store, name, snapshot, tag, latest_schema=latest_schema)
+            with (
+                held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)),
+                _tagged_draft(store, name, snapshot, tag, latest_schema=latest_schema) as give_name,
+            ):
+                yield partial(named, give_name)
     except NotFound:
         # What it is made from has gone along with what the table was.
         store.refuse_other_table()
         raise
-    if made is None:
-        raise exists
-    return made
 
 
-def _make_tagged(
+@contextmanager
+def _tagged_draft(
     store: TableStore, name: str, snapshot: Snapshot, tag: Tag | None, *, latest_schema: bool
-) -> TableStore | None:
-    """As `_make`, with a tag where the branch is made; it goes again if there comes no branch."""
+) -> Iterator[Callable[[], TableStore | None]]:
+    """As `_draft`, with a tag where the branch is made; it goes again if there comes no branch."""
     identity = store.clock.unique_name()
     kept = store.tags.create(branch_tag(identity), snapshot)
-    made = None
+    asked: list[bool] = []
+    made: list[TableStore] = []
+
+    def give_name() -> TableStore | None:
+        asked.append(True)
+        branch = given()
+        made.extend([] if branch is None else [branch])
+        return branch
+
     try:
-        made = _make(store, name, snapshot, tag, identity, latest_schema=latest_schema)
-    except OUTCOME_UNKNOWN:
+        with _draft(store, name, snapshot, tag, identity, latest_schema=latest_schema) as given:
+            yield give_name
+    except BaseException as error:
+        # It may be of another branch of a set.
+        if not made and not (asked and isinstance(error, OUTCOME_UNKNOWN)):
+            with suppress(StorageError, OSError):
+                store.tags.delete_if(kept)
         raise
-    except BaseException:
-        with suppress(StorageError, OSError):
-            store.tags.delete_if(kept)
-        raise
-    if made is None:
+    if not made:
         store.tags.delete_if(kept)
-    return made
 
 
-def _make(
+@contextmanager
+def _draft(
     store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, identity: str, *, latest_schema: bool
-) -> TableStore | None:
-    """Write a branch where nobody looks, then give it its name; None if somebody else has taken that meanwhile."""
+) -> Iterator[Callable[[], TableStore | None]]:
+    """Write a branch where nobody looks; gives what gives it its name, None if somebody else has taken that meanwhile."""
     file_io, root = store.file_io, store.paths.root
     final = TablePaths(root, name)
     # Where a directory cannot be renamed at once, the branch is made in its place: who made its ORIGIN owns it.
@@ -128,12 +157,47 @@ def _make(
             is_own = identity_at(store, snapshot.id) == snapshot.identity
             origin = origin.begun_at(snapshot, read_origin(file_io, store.paths) if is_own else None)
     own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
-    if file_io.moves_at_once:
-        file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
-    else:
-        refuse_renaming(store)
-        if not _claim(store, final, own.content):
+
+    def write() -> None:
+        _write(store, paths, final, own, identity, snapshot, tag, latest_schema=latest_schema)
+
+    def give_name() -> TableStore | None:
+        asked.append(True)
+        if paths == final:
+            refuse_renaming(store)
+            if not _claim(store, final, own.content):
+                return None
+            write()
+        elif not _name(store, paths, final, own):
             return None
+        with outcome(f"Branch {name!r} of {store.identifier.full_name} is there."):
+            return _made(store, name, paths, final, own)
+
+    asked: list[bool] = []
+    try:
+        if paths != final:
+            file_io.create_exclusively(paths.origin, own.content, of=store.read_witness())
+            write()
+        yield give_name
+    finally:
+        if paths != final and not asked:
+            with suppress(StorageError, OSError):
+                file_io.delete_directory(paths.metadata_root)
+
+
+def _write(
+    store: TableStore,
+    paths: TablePaths,
+    final: TablePaths,
+    own: Witness,
+    identity: str,
+    snapshot: Snapshot | None,
+    tag: Tag | None,
+    *,
+    latest_schema: bool,
+) -> None:
+    """Write what a branch has, but its ORIGIN."""
+    file_io = store.file_io
     if snapshot is not None:
         begin = snapshot.without_others().with_others({_BRANCH_ID_KEY: identity})
         file_io.create_exclusively(paths.snapshot(snapshot.id), begin.to_json().encode(), of=own)
@@ -162,10 +226,6 @@ def _make(
     for schema_id, content in schemas.items():
         # With the last of them, the branch is there.
         _create_schema(store, paths, schema_id, content, own)
-    if paths != final and not _name(store, paths, final, own):
-        return None
-    with outcome(f"Branch {name!r} of {store.identifier.full_name} is there."):
-        return _made(store, name, paths, final, own)
 
 
 def _create_schema(store: TableStore, paths: TablePaths, schema_id: int, content: bytes, own: Witness) -> None:

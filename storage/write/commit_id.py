@@ -6,6 +6,8 @@ from ..arguments import checked
 from ..errors import InvalidRequest
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 
+_CHANCE_BITS = 20
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,15 @@ class CommitId:
                 f"A commit id has a user, which is text, and a whole number of 64 bits, not {self.user!r} and "
                 f"{self.identifier!r}."
             )
+
+    @classmethod
+    def of_moment(cls, user: str, time_ms: int, chance: int, *, is_new: bool = False) -> "CommitId":
+        """The id of a commit that a job began at a time, in milliseconds since 1970: exact. The number is that time, then the
+        lowest 20 bits of `chance`, which tell those of one millisecond apart; every 278 years the times in it begin anew.
+        """
+        number = (time_ms << _CHANCE_BITS) | (chance & ((1 << _CHANCE_BITS) - 1))
+        number = min(number & BATCH_COMMIT_IDENTIFIER, BATCH_COMMIT_IDENTIFIER - 1)
+        return cls(user, number, exact=True, not_before_ms=time_ms or None, is_new=is_new)
 
     def made(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is the one that this id made: not a later one, which holds what it committed."""

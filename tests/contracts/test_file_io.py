@@ -164,3 +164,18 @@ def test_a_lock_is_not_waited_for_for_good(tmp_path: Path, monkeypatch: pytest.M
     finally:
         os.close(stopped)
     assert file_io.delete_if(f"{tmp_path}/held", b"x")
+
+
+def test_a_file_whose_temporary_file_was_cleaned_away_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def late(source: str, target: str) -> None:
+        os.remove(source)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    with pytest.raises(NotFound, match=r"took so long that .*\.tmp was cleaned away as left over"):
+        FileIO("").create_exclusively(str(tmp_path / "file"), b"late")
+    assert os.listdir(tmp_path) == []

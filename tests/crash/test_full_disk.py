@@ -2,6 +2,7 @@
 there is room the operation can be repeated as the error says.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -121,3 +122,32 @@ def _go_on(catalog: Catalog, name: str, said: str) -> None:
         catalog.recover()
     else:
         ACTS[name](catalog)
+
+
+def test_a_branch_set_that_finds_no_room_is_on_no_table_and_made_by_the_next_call(tmp_path: Path) -> None:
+    """All that needs room is written before the first of the branches has its name."""
+    begun, now = tmp_path / "begun", tmp_path / "now"
+    prepare(Catalog(str(begun)))
+    shutil.copytree(begun, now)
+    whole = FullDisk()
+    with whole.used():
+        ACTS["branch set"](Catalog(str(now)))
+    failed = 0
+    for number in range(len(whole.writes)):
+        shutil.rmtree(now)
+        shutil.copytree(begun, now)
+        error = _on_a_full_disk(ACTS["branch set"], str(now), number)
+        catalog = Catalog(str(now))
+        has = {name for name in TABLES if "both" in catalog.table(name).branches.names()}
+        if error is None:
+            assert has == set(TABLES)
+            continue
+        failed += 1
+        assert not has and "delete-branch" not in str(error), error
+        for name in TABLES:
+            directory = catalog.table(name).store.paths.branch_directory
+            assert [each for each in os.listdir(directory) if each.startswith(".")] == []
+            assert not [tag for tag in catalog.table(name).store.tags.names() if tag.startswith("snapline-hold")]
+        ACTS["branch set"](catalog)
+        assert all("both" in catalog.table(name).branches.names() for name in TABLES)
+    assert failed > len(TABLES)

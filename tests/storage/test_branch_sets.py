@@ -2,7 +2,8 @@
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -374,24 +375,30 @@ def test_who_cannot_delete_all_of_a_set_says_what_has_gone(
 def test_a_set_that_cannot_be_made_takes_away_what_it_made_and_nothing_of_others(
     catalog: Catalog, tables: list[Table], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    original = branch_set.make_branch
+    original = branch_set.draft_branch
 
-    def create(self: Branches, name: str, **how: Any) -> Any:
-        if self._store.identifier.full_name == "b.three":
-            other = catalog.table("a.one$branch_fix")
-            if change == "commit":
-                other.write(rows(9))
-            elif change == "tag":
-                other.tags.create("mine")
-            elif change == "schema":
-                other.alter(AddColumn("more", "INT"))
-            else:
-                tables[0].branches.delete("fix")
-                original(tables[0].branches, "fix")
-            original(self, name, **how)
-        return original(self, name, **how)
+    @contextmanager
+    def drafted(branches: Branches, name: str, **how: Any) -> Iterator[Any]:
+        with original(branches, name, **how) as give_name:
 
-    monkeypatch.setattr(branch_set, "make_branch", create)
+            def name_last() -> Any:
+                if branches._store.identifier.full_name == "b.three":
+                    other = catalog.table("a.one$branch_fix")
+                    if change == "commit":
+                        other.write(rows(9))
+                    elif change == "tag":
+                        other.tags.create("mine")
+                    elif change == "schema":
+                        other.alter(AddColumn("more", "INT"))
+                    else:
+                        tables[0].branches.delete("fix")
+                        tables[0].branches.create("fix")
+                    tables[2].branches.create("fix")
+                return give_name()
+
+            yield name_last
+
+    monkeypatch.setattr(branch_set, "draft_branch", drafted)
     with pytest.raises(AlreadyExists, match=r"of b\.three exists.*of a\.one was not taken away again"):
         catalog.branch_set("fix", NAMES).create()
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, CommitId, FixedClock, InvalidRequest, NotFound, SetOptions, Table
+from storage import BATCH_COMMIT_IDENTIFIER, Catalog, CommitId, FixedClock, InvalidRequest, NotFound, SetOptions, Table
 from storage.metadata.time_order import CLOCK_PROPERTY, TIME_DISORDER_PROPERTY, rising_since
 from storage.write.commit_time import commit_time
 from storage.write.find_commit import search_bound
@@ -358,3 +358,15 @@ def test_a_clock_a_year_ahead_lets_nothing_go_early(tmp_path: Path) -> None:
     assert [tag.name for tag in table.tags.list()] == ["kept"]
     assert table.count() == 4
     assert not [each for each in os.listdir(ahead.store.paths.schema_directory) if each.startswith(".now")]
+
+
+def test_the_number_of_a_commit_id_of_a_moment_fits_in_64_bits_in_every_year() -> None:
+    numbers = set()
+    for year in (1970, 2024, 2248, 2249, 2600, 9998):
+        time_ms = int(dt.datetime(year, 12, 31, tzinfo=dt.UTC).timestamp() * 1000)
+        for chance in (0, 1, 2**20 - 1, 2**32 - 2):
+            numbers.add(CommitId.of_moment("job", time_ms, chance).identifier)
+    assert len(numbers) == 6 * 4 and min(numbers) > 0 and max(numbers) < BATCH_COMMIT_IDENTIFIER
+    # Which is that of batch jobs, and tells none from another.
+    assert CommitId.of_moment("job", 2**43 - 1, -1).identifier == BATCH_COMMIT_IDENTIFIER - 1
+    assert CommitId.of_moment("job", 1_700_000_000_000, 5).identifier == (1_700_000_000_000 << 20) + 5
