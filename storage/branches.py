@@ -17,7 +17,7 @@ from .maintain.lost_schema import has_lost_schema
 from .maintain.merge_branch import copy_tags, fast_forward, merge_branch, restore_earlier
 from .maintain.prepare_replacement import close_main, settle
 from .maintain.replace_main import replace_closed, replace_main
-from .maintain.rescale import has_begun, rescale_behind
+from .maintain.rescale import rescale_left
 from .maintain.verdict import Verdict, judge
 from .metadata.branch_origin import read_origin
 from .metadata.earlier_files import seen_up_to
@@ -319,6 +319,4 @@ def show_branch(branches: Branches, made: TableStore) -> None:
     """
     if made.options.hides_level_0:
         tell_after(made, None, branches._listeners)
-    # What has begun before its first snapshot, the branch does not know.
-    if has_begun(made) or has_begun(branches._store):
-        afterwards(made, RESCALING, lambda: rescale_behind(made, (), branches._listeners), None)
+    afterwards(made, RESCALING, lambda: rescale_left(made, branches._store, branches._listeners), None)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
-from ..errors import CommitConflict, CommitOutcomeUnknown, NotFound
+from ..errors import CommitConflict, CommitOutcomeUnknown, NotFound, StorageError
 from ..identifier import MAIN_BRANCH
 from ..metadata.history import has_expired
 from ..metadata.main_branch import find_main
@@ -49,6 +49,24 @@ def rescale_behind(
 ) -> Snapshot | None:
     """The same of all that a branch has, but for partitions that a rescale has left out."""
     return _rescale_partitions(store, behind(store, store.snapshots.latest()) - frozenset(left_out), listeners)
+
+
+def rescale_left(made: TableStore, source: TableStore, listeners: Sequence[CommitListener]) -> Snapshot | None:
+    """The same of all that a new branch has, if it was made while a rescale of `source` was not done. Of the time before its
+    first snapshot a branch knows nothing; where that cannot be told any more, it may have been so.
+    """
+    newest = made.schemas.latest()
+    if newest is None or _version_of_count(made, newest) == 0:
+        return None
+    if not has_begun(made):
+        if not behind(made, made.snapshots.latest()):
+            return None
+        try:
+            if not has_begun(source):
+                return None
+        except StorageError:
+            pass
+    return rescale_behind(made, (), listeners)
 
 
 def behind(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
