@@ -20,8 +20,9 @@ _STATEMENTS = (
 )
 
 
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
 def test_every_statement_that_is_acknowledged_has_its_effect_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path / "home"))
     with closing(Session()) as session:
@@ -36,7 +37,7 @@ def test_every_statement_that_is_acknowledged_has_its_effect_once(
     workers = []
     for number in (10, 11):
         texts = [text.format(table=table, number=number) for text in _STATEMENTS for table in tables]
-        command = [sys.executable, "-m", "tests.crash.sql_worker", "duckdb", str(ready), str(number), "2", *texts]
+        command = [sys.executable, "-m", "tests.crash.sql_worker", engine, str(ready), str(number), "2", *texts]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         workers.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True))
     try:
