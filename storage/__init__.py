@@ -9,7 +9,7 @@ from .branch_history import BranchHistory
 from .branch_set import BranchSet
 from .catalog import Catalog
 from .clock import Clock, FixedClock
-from .data_types import DataField, DataType, parse_type
+from .data_types import DataField, DataType, is_variant, parse_type
 from .errors import (
     AlreadyExists,
     CommitConflict,
@@ -163,6 +163,7 @@ __all__ = [
     "hidden",
     "is_known_protocol",
     "is_secret_name",
+    "is_variant",
     "metadata_field",
     "metadata_of",
     "moment_of",

@@ -15,9 +15,14 @@ from .errors import InvalidRequest, Unsupported
 
 MAX_LENGTH = 2147483647
 _UNSUPPORTED_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY", "VECTOR")
-READ_ONLY_ROOTS = ("VARIANT",)
-# A variant is held as Spark and Parquet encode it: its bytes, and the names in it.
-VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
+# A variant is held as Spark and Parquet encode it: its bytes, and the names in it. By the mark Spark knows it from a struct.
+_VARIANT_MARK = {b"variant": b"true"}
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary()),
+        pa.field("metadata", pa.binary(), metadata=_VARIANT_MARK),
+    ]
+)
 _INTEGERS: dict[str, pa.DataType] = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -51,7 +56,7 @@ class DataType:
 
     def __str__(self) -> str:
         suffix = "" if self.nullable else " NOT NULL"
-        if not self.is_nested:
+        if self.root not in NESTED_ROOTS:
             return self._keyword() + suffix
         if self.root == "ROW":
             inside = ", ".join(f"{field.name} {field.type}" for field in self.fields)
@@ -62,8 +67,8 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
-        """Whether values have parts: an array, map, multiset or row."""
-        return self.root in NESTED_ROOTS
+        """Whether values have parts, so that they have no order: an array, map, multiset, row or variant."""
+        return self.root in NESTED_ROOTS or self.root == "VARIANT"
 
     @property
     def is_integer(self) -> bool:
@@ -97,7 +102,7 @@ class DataType:
     def to_json(self) -> Any:
         """The canonical text, or the object of a nested type."""
         suffix = "" if self.nullable else " NOT NULL"
-        if self.is_nested:
+        if self.root in NESTED_ROOTS:
             value: dict[str, Any] = {"type": self.root + suffix}
             if self.key is not None:
                 value["key"] = self.key.to_json()
@@ -124,7 +129,10 @@ class DataType:
         return self.root
 
     def to_arrow(self) -> pa.DataType:
-        """The type of a column of this type in memory. Raises Unsupported for types that are refused."""
+        """The type of a column of this type in memory. Raises Unsupported for types that are refused.
+
+        Fields of a ROW may be null there whatever their type says: in Arrow they are where the row itself is.
+        """
         if plain := _PLAIN.get(self.root):
             return plain
         if self.is_text:
@@ -145,7 +153,7 @@ class DataType:
         if self.root == "MULTISET" and self.element is not None:
             return pa.map_(self.element.to_arrow(), pa.field("value", pa.int32(), nullable=False))
         if self.root == "ROW":
-            return pa.struct([field.to_arrow() for field in self.fields])
+            return pa.struct([pa.field(field.name, field.type.to_arrow()) for field in self.fields])
         if self.root == "VARIANT":
             return VARIANT
         raise Unsupported(f"Columns of type {self} are not supported. Leave the column out, or store it as BYTES.")
@@ -304,6 +312,8 @@ def type_from_arrow(arrow: pa.DataType, nullable: bool = True, next_id: Callable
         key = type_from_arrow(arrow.key_type, False, next_id)
         value = type_from_arrow(arrow.item_type, arrow.item_field.nullable, next_id)
         return DataType("MAP", nullable, key=key, element=value)
+    if is_variant(arrow):
+        return DataType("VARIANT", nullable)
     if types.is_struct(arrow):
         fields = []
         for field in arrow:
@@ -314,6 +324,13 @@ def type_from_arrow(arrow: pa.DataType, nullable: bool = True, next_id: Callable
         f"Arrow type {arrow} has no counterpart in the format. Cast the column first, for example to "
         f"{'int64' if types.is_integer(arrow) else 'string'}."
     )
+
+
+def is_variant(arrow: pa.DataType) -> bool:
+    """Whether an Arrow type is that of variants: the struct of their parts, marked as Spark marks it."""
+    if not pa.types.is_struct(arrow) or [field.name for field in arrow] != ["value", "metadata"]:
+        return False
+    return (arrow.field("metadata").metadata or {}) == _VARIANT_MARK
 
 
 def nested_fields(data_type: DataType) -> Iterator[DataField]:

@@ -80,7 +80,7 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
 
 _AT_READ = "it says what a single read reads, and would do so for every reader of the table. Say it where you read."
 _NO_BLOB = "columns of blobs and vectors are not written here."
-_NO_VARIANT = "columns of type VARIANT are not written here."
+_NO_VARIANT = "variants are written whole, none of their fields in columns of their own."
 _NO_CLUSTERS = "rows are not sorted by clusters here."
 _NO_CALLBACK = "it names Java classes or addresses to call after a commit, and nothing here calls them."
 _NO_DONE = "partitions are not marked as done here."

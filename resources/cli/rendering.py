@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from storage import InvalidRequest
+from storage import InvalidRequest, is_variant
 
 FORMATS = ("table", "json", "csv")
 # A pipe or a file has no width to fit into.
@@ -64,6 +64,8 @@ def _rows_of(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
+    if is_variant(column.type):
+        return _variants(column)
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):
@@ -78,6 +80,18 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
             raise InvalidRequest(
                 f"A value of type {column.type} cannot be shown: give it as a text, by CAST(… AS STRING)."
             ) from None
+
+
+def _variants(column: pa.ChunkedArray) -> list[Any]:
+    """Variants as what JSON says they are, where Spark is installed, whose decoder is used; else their bytes."""
+    try:
+        from pyspark.sql.variant_utils import VariantUtils  # Heavy: waits for the first variant that is shown.
+    except ImportError:
+        return list(column.to_pylist())
+    return [
+        None if each is None else json.loads(VariantUtils.to_json(each["value"], each["metadata"]))
+        for each in column.to_pylist()
+    ]
 
 
 def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage import InvalidRequest
+from storage import InvalidRequest, is_variant
 
 Column = Any
 _is_nested = pa.types.is_nested
@@ -33,6 +33,10 @@ def refuse_unwritable(schema: pa.Schema, form: str) -> None:
         kind = field.type
         if pa.types.is_duration(kind) or pa.types.is_interval(kind):
             raise InvalidRequest(f"Column {field.name!r} is an interval, which files do not hold: CAST it AS STRING.")
+        if _holds_variants(kind):
+            raise InvalidRequest(
+                f"Column {field.name!r} is a VARIANT, which files hold in forms of their own: write to_json(…) in the query."
+            )
         if form == "csv" and (_is_nested(kind) or is_bytes(kind)):
             kind_text = "bytes" if is_bytes(kind) else "of a nested type"
             advice = "base64(…) or hex(…)" if is_bytes(kind) else "to_json(…)"
@@ -46,6 +50,10 @@ def refuse_unwritable(schema: pa.Schema, form: str) -> None:
                 f"Column {field.name!r} holds times, which readers of ORC understand in different ways: CAST it AS STRING, or "
                 "write parquet."
             )
+
+
+def _holds_variants(kind: pa.DataType) -> bool:
+    return is_variant(kind) or any(_holds_variants(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _holds_times(kind: pa.DataType) -> bool:

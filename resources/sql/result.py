@@ -72,8 +72,11 @@ class Result:
         if self.rows is not None:
             return self.rows
         if self.frame is not None:
+            # PySpark, which statements on DuckDB do without.
+            from storage.engines.spark_types import rows_of_frame
+
             with spark_errors():
-                return self.frame.toArrow()
+                return rows_of_frame(self.frame)
         return pa.table({"result": [self.message]})
 
 

@@ -1,15 +1,16 @@
 """Schemas and options between the store and Spark."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, NullType, StringType, StructField, StructType, VariantType
 
+from ..data_types import type_from_arrow
 from ..errors import InvalidRequest, Unsupported
 from ..secret import revealed
 
@@ -76,6 +77,44 @@ def _with_nulls(kind: Any) -> Any:
         # A key is never null: such a map is empty.
         keys = StringType() if isinstance(kind.keyType, NullType) else _with_nulls(kind.keyType)
         return MapType(keys, _with_nulls(kind.valueType), contains_null)
+    return kind
+
+
+def rows_of_frame(frame: DataFrame) -> pa.Table:
+    """All rows of a DataFrame, with variants as the store has them: Spark's own way fails at one that is null."""
+    plain = _with_variants_in_parts(frame.schema)
+    if plain == frame.schema:
+        return frame.toArrow()
+    held = arrow_schema_of(plain)
+
+    def in_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, held, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=held)
+
+    rows = frame.mapInArrow(in_parts, plain).toArrow()
+    for index, field in enumerate(arrow_schema_of(frame.schema)):
+        if plain[index] != frame.schema[index]:
+            marked = type_from_arrow(field.type).to_arrow()
+            rows = rows.set_column(index, rows.schema.field(index).with_type(marked), rows.column(index).cast(marked))
+    return rows
+
+
+def _with_variants_in_parts(kind: Any) -> Any:
+    """The same type with rows of bytes in the place of variants."""
+    if isinstance(kind, VariantType):
+        return StructType([StructField(name, BinaryType()) for name in ("value", "metadata")])
+    if isinstance(kind, StructType):
+        return StructType(
+            [
+                StructField(field.name, _with_variants_in_parts(field.dataType), field.nullable, field.metadata)
+                for field in kind
+            ]
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_variants_in_parts(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _with_variants_in_parts(kind.valueType), kind.valueContainsNull)
     return kind
 
 

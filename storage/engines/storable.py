@@ -6,6 +6,7 @@ them does. A value that does not fit is an error when it is met; a text is no nu
 
 import pyarrow as pa
 
+from ..data_types import is_variant
 from ..errors import InvalidRequest
 
 _t = pa.types
@@ -15,6 +16,8 @@ def is_storable(given: pa.DataType, held: pa.DataType) -> bool:
     """Whether values of a type go into a column of another."""
     if given == held or _t.is_null(given):
         return True
+    if is_variant(given) and not is_variant(held):
+        return False
     if _is_list(given) and _is_list(held):
         return is_storable(given.value_type, held.value_type)
     if _t.is_map(given) and _t.is_map(held):
@@ -39,9 +42,13 @@ def refuse_unstorable(given: pa.DataType, held: pa.DataType, column: str) -> Non
     """Raise InvalidRequest for values that a column does not take."""
     if not is_storable(given, held):
         raise InvalidRequest(
-            f"Column {column!r} holds {held}; the statement gives {given}, which is not stored without being "
-            "told to: CAST it."
+            f"Column {column!r} holds {_named(held)}; the statement gives {_named(given)}, which is not stored without being "
+            f"told to: {'parse_json makes one of a text' if is_variant(held) else 'CAST it'}."
         )
+
+
+def _named(kind: pa.DataType) -> str:
+    return "variants" if is_variant(kind) else str(kind)
 
 
 def _is_list(kind: pa.DataType) -> bool:

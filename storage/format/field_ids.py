@@ -40,7 +40,10 @@ def map_types(data_type: DataType) -> tuple[DataType, DataType]:
 
 
 def with_field_ids(schema: pa.Schema, fields: Mapping[str, DataField]) -> pa.Schema:
-    """An Arrow schema of a data file with the ids of its fields. `fields`: those of the table, by name."""
+    """An Arrow schema of a data file with the ids of its fields, and parts of values that are never null said to be so.
+
+    `fields`: those of the table, by name.
+    """
     return pa.schema([_with_ids(column, fields) for column in schema])
 
 
@@ -62,8 +65,13 @@ def _inside(arrow: pa.DataType, kind: DataType, field_id: int, depth: int) -> pa
     if kind.root == "ROW":
         parts = zip(arrow, kind.fields, strict=True)
         return pa.struct(
-            [_named(part.with_type(_inside(part.type, one.type, one.id, 1)), one.id) for part, one in parts]
+            [
+                _named(pa.field(part.name, _inside(part.type, field.type, field.id, 1), field.type.nullable), field.id)
+                for part, field in parts
+            ]
         )
+    if kind.root == "VARIANT":
+        return pa.struct([pa.field(part.name, part.type, nullable=False) for part in arrow])
     if kind.root in ("MAP", "MULTISET"):
         key, value = map_types(kind)
         keys, values = arrow.key_field, arrow.item_field

@@ -29,6 +29,7 @@ from .data_file import (
 from .field_ids import FIELD_ID, with_field_ids
 from .parquet_footer import name_timestamps
 from .parquet_timestamps import as_numbers, is_fine, leaves, same_moments, timestamps_to_name
+from .required_parts import has_required_parts, with_required_parts
 from .seal import KEY, UNKNOWN, check_parquet_end, check_parquet_rows, damaged, footer_bytes
 
 _ANYTHING = ExpectedFile()
@@ -61,7 +62,9 @@ class ParquetWriter(StreamWriter):
         """`fields`: those of the table, by name, whose ids the file tells."""
         # Named, not told by their type: pyarrow takes all timestamps of a file for INT96, or none.
         self._timestamps = timestamps_to_name(schema)
-        self._schema = with_field_ids(as_numbers(schema) if self._timestamps else schema, fields)
+        self._plain = as_numbers(schema) if self._timestamps else schema
+        self._schema = with_field_ids(self._plain, fields)
+        self._with_required_parts = any(has_required_parts(field.type) for field in self._schema)
         self._row_group_rows = options.parquet_row_group_rows
         self._how = {
             "compression": codec(compression, COMPRESSIONS["parquet"], "Parquet"),
@@ -83,9 +86,10 @@ class ParquetWriter(StreamWriter):
 
     def write(self, table: pa.Table) -> None:
         self._begin(_repeating(table))
-        self._writer.write_table(
-            table.cast(self._schema) if self._timestamps else table, row_group_size=self._row_group_rows
-        )
+        table = table.cast(self._plain) if self._timestamps else table
+        if self._with_required_parts:
+            table = with_required_parts(table, self._schema)
+        self._writer.write_table(table, row_group_size=self._row_group_rows)
 
     def _finish(self) -> int:
         self._begin([])

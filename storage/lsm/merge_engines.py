@@ -341,6 +341,14 @@ def check_merge_engine(schema: TableSchema) -> None:
     another writer is read as long as its rows allow it.
     """
     record_expiry_of(schema, 0)
+    ordering = [*schema.table_options.sequence_field]
+    ordering += [name for group in sequence_groups(schema) for name in group.order_by]
+    for name in ordering:
+        if (data_type := schema.field(name).type).is_nested:
+            raise Unsupported(
+                f"Column {name!r} has type {data_type}, whose values have no order: rows have no sequence by it. Name a column "
+                "of numbers, times or texts."
+            )
     for name, aggregate_ in merge_engine_of(schema).aggregates.items():
         check_type(aggregate_.function, name, schema.field(name).type, aggregate_.options)
 

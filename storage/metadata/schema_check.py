@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator
 
-from ..data_types import READ_ONLY_ROOTS, DataField, DataType, nested_fields
+from ..data_types import DataField, DataType, nested_fields
 from ..errors import InvalidRequest, Unsupported
 from ..format.iceberg_types import iceberg_fields, partition_fields
 from ..values import from_literal
@@ -37,6 +37,7 @@ def check_schema(schema: TableSchema) -> None:
         field.type.to_arrow()
     _check_texts(schema)
     _check_untracked(schema)
+    _check_variants(schema)
     _check_keys(schema)
     _check_buckets(schema)
 
@@ -148,6 +149,20 @@ def _avro_troubles(schema: TableSchema) -> Iterator[str]:
             )
 
 
+def _check_variants(schema: TableSchema) -> None:
+    """Raise Unsupported for variants in formats of files that have no place for them, in Java as well."""
+    options = schema.table_options
+    others = sorted({options.format_of_level(level) for level in range(options.top_level + 1)} - {"parquet"})
+    if not others:
+        return
+    for field in schema.fields:
+        if any(data_type.root == "VARIANT" for data_type in _types_in(field.type)):
+            raise Unsupported(
+                f"Column {field.name!r} has type {field.type}: variants are kept in Parquet files alone, and this table has "
+                f"files of {', '.join(others)}. Use 'file.format' = 'parquet', or store the column as STRING or BYTES."
+            )
+
+
 def _types_in(data_type: DataType) -> Iterator[DataType]:
     yield data_type
     for inner in (data_type.key, data_type.element, *(field.type for field in data_type.fields)):
@@ -197,16 +212,7 @@ def _check_keys(schema: TableSchema) -> None:
 
 
 def refuse_unwritable(schema: TableSchema) -> None:
-    """Raise Unsupported for columns that are read and not written, and for buckets that other writers give keys to, and this one
-    would give to others.
-    """
-    for field in schema.fields:
-        for value in (field, *nested_fields(field.type)):
-            if value.type.root in READ_ONLY_ROOTS:
-                raise Unsupported(
-                    f"Column {field.name!r} is of type {value.type}, which is read and not written here. Leave the column "
-                    "out, or store it as BYTES."
-                )
+    """Raise Unsupported for buckets that other writers give keys to, and this one would give to others."""
     bucket = schema.table_options.bucket
     if schema.primary_keys and bucket < 1 and bucket not in (-1, -2):
         raise Unsupported(
@@ -241,7 +247,9 @@ def _check_buckets(schema: TableSchema) -> None:
     for key in options.bucket_key:
         field = _declared(schema, key, "bucket key")
         if key in schema.partition_keys or field.type.is_nested:
-            raise InvalidRequest(f"Bucket key {key!r} must be a plain column outside of the partition columns.")
+            raise InvalidRequest(
+                f"Bucket key {key!r} has type {field.type}; it must be a plain column outside of the partition columns."
+            )
         if schema.primary_keys and key not in schema.primary_keys:
             raise InvalidRequest(f"Bucket key {key!r} must be part of the primary key.")
     if (

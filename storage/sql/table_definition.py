@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..data_types import READ_ONLY_ROOTS, DataField, DataType, parse_type
+from ..data_types import DataField, DataType, parse_type
 from ..errors import InvalidRequest, Unsupported
 from ..metadata.default_values import default_text
 from ..metadata.derived_columns import ComputedColumn, Watermark
@@ -41,6 +41,7 @@ _WORDS = {
     _Type.TIMESTAMPTZ: "TIMESTAMP",
     _Type.TIMESTAMPNTZ: "TIMESTAMP",
     _Type.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+    _Type.VARIANT: "VARIANT",
 }
 _KNOWN_TYPES = ", ".join([*dict.fromkeys(_WORDS.values()), "ARRAY<…>", "MAP<…>", "ROW<…>"])
 
@@ -264,8 +265,6 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
     word = _WORDS.get(node.this)
     if word is None:
         name = getattr(node.this, "value", node.this)
-        if name in READ_ONLY_ROOTS:
-            raise InvalidRequest(f"Columns of type {name} are read, and not written. Types: {_KNOWN_TYPES}.")
         raise InvalidRequest(f"{name} is not a type of the format. Types: {_KNOWN_TYPES}.")
     parameters = ", ".join(each.name for each in inner)
     if word == "CHAR":

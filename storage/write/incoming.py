@@ -12,6 +12,7 @@ from ..data_types import MAX_LENGTH, DataField
 from ..errors import InvalidRequest
 from ..metadata.default_values import default_of
 from ..metadata.schema import TableSchema
+from .inner_values import check_inner_values
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 # Digits of a second by Arrow's units.
@@ -79,6 +80,7 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             ) from None
     _check_length(column, field)
     _check_fraction(column, field)
+    check_inner_values(column, field)
     if not field.type.nullable and column.null_count:
         row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
         raise InvalidRequest(

@@ -23,6 +23,7 @@ VERSION = os.environ.get("SNAPLINE_TEST_PAIMON", "1.4.2")
 _BUNDLE = HOME / "paimon" / f"paimon-bundle-{VERSION}.jar"
 # A small heap, and the quick compiler only: most of what it does is done once.
 _FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Duser.timezone=UTC")
+_OF_VARIANTS = ("value", "metadata")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 Rows = Sequence[Mapping[str, Any]]
@@ -113,6 +114,8 @@ def to_json(value: Any, data_type: DataType) -> Any:
         return [[to_json(name, key), to_json(one, element)] for name, one in value]
     if data_type.root == "ROW":
         return [to_json(value[one.name], one.type) for one in data_type.fields]
+    if data_type.root == "VARIANT":
+        return [base64.b64encode(value[part]).decode() for part in _OF_VARIANTS]
     return value
 
 
@@ -138,6 +141,8 @@ def from_json(value: Any, data_type: DataType) -> Any:
         return [(from_json(name, key), from_json(one, element)) for name, one in value]
     if data_type.root == "ROW":
         return {one.name: from_json(inner, one.type) for one, inner in zip(data_type.fields, value, strict=True)}
+    if data_type.root == "VARIANT":
+        return {part: base64.b64decode(held) for part, held in zip(_OF_VARIANTS, value, strict=True)}
     return value
 
 

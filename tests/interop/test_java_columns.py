@@ -1,4 +1,4 @@
-"""Columns and tables that are read and not written here: VARIANT, row tracking, data evolution."""
+"""Tables that are read and not written here: row tracking, data evolution."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, Table, Unsupported
+from storage import Catalog, Unsupported
 from tests.interop.java_paimon import VERSION, JavaPaimon
 
 pytestmark = pytest.mark.skipif(VERSION != "1.4.2", reason="older versions know less of these")
@@ -24,64 +24,6 @@ def _write(
     java: JavaPaimon, warehouse: str, columns: list[str], rows: list[Any], first_row_id: int | None = None
 ) -> None:
     java.ask(warehouse, NAME, "write columns", columns=columns, rows=rows, first_row_id=first_row_id)
-
-
-# --- variants
-
-
-@pytest.fixture
-def variants(java: JavaPaimon, tmp_path: Path) -> Table:
-    fields: dict[str, Any] = {"id": "INT NOT NULL", "v": "VARIANT", "t": "STRING"}
-    java.create(str(tmp_path), NAME, fields, options={"bucket": "-1"})
-    java.ask(
-        str(tmp_path),
-        NAME,
-        "write",
-        rows=[[1, '{"a": [1, "x"]}', "one"], [2, None, "two"], [3, "7", None]],
-        kinds=["+I"] * 3,
-    )
-    return Catalog(str(tmp_path)).table(NAME)
-
-
-@pytest.mark.pypaimon_differs("It does not know the type.")
-@pytest.mark.java_differs("Its variants are compared below.")
-def test_a_variant_is_read_as_its_bytes_and_other_columns_as_they_are(variants: Table) -> None:
-    assert _held(variants.scan(columns=["id", "t"], where="id < 3").to_arrow()) == [(1, "one"), (2, "two")]
-    rows = variants.to_arrow()
-    assert rows.schema.field("v").type == pa.struct(
-        [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
-    )
-    assert [row is None for row in rows["v"].to_pylist()] == [False, True, False]
-    first = rows["v"][0].as_py()
-    assert b"a" in first["metadata"]
-    assert b"x" in first["value"]
-    assert variants.scan(where="v IS NULL").to_arrow()["id"].to_pylist() == [2]
-    with pytest.raises(Unsupported, match="Column 'v' is of type VARIANT, which is read and not written"):
-        variants.write(rows)
-    with pytest.raises(Unsupported, match="Column 'v' is of type VARIANT"):
-        variants.compact()
-
-
-@pytest.mark.pypaimon_differs("It does not know the type.")
-def test_a_variant_in_parts_is_refused_and_not_its_table(java: JavaPaimon, tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"id": "INT NOT NULL", "v": "VARIANT"}
-    inner = {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "INT"}]}
-    shredding = json.dumps({"type": "ROW", "fields": [{"id": 0, "name": "v", "type": inner}]})
-    options = {"bucket": "-1", "parquet.variant.shreddingSchema": shredding}
-    java.create(str(tmp_path), NAME, fields, options=options)
-    java.ask(str(tmp_path), NAME, "write", rows=[[1, '{"a": 5, "b": 6}']], kinds=["+I"])
-    table = Catalog(str(tmp_path)).table(NAME)
-    assert table.scan(columns=["id"]).to_arrow().num_rows == 1
-    with pytest.raises(Unsupported, match="Column 'v' holds variants that are shredded"):
-        table.to_arrow()
-
-
-def test_a_variant_is_not_created(catalog: Catalog) -> None:
-    from storage.data_types import DataField, DataType, parse_type
-
-    fields = [DataField(0, "id", parse_type("INT")), DataField(1, "v", DataType("VARIANT"))]
-    with pytest.raises(Unsupported, match="Column 'v' is of type VARIANT"):
-        catalog.create_table(NAME, fields)
 
 
 # --- row tracking, data evolution

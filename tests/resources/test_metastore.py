@@ -49,8 +49,3 @@ def test_options_of_such_catalogs_are_refused(session: Session, tmp_path: Path, 
 def test_options_of_java_alone_are_refused_with_the_reason(session: Session, tmp_path: Path, key: str) -> None:
     with pytest.raises(InvalidRequest, match=f"'{key}' sets how Paimon's own library opens a catalog"):
         create(session, tmp_path, **{key: "true"})
-
-
-def test_a_variant_column_is_said_to_be_read(session: Session) -> None:
-    with pytest.raises(InvalidRequest, match="Columns of type VARIANT are read, and not written"):
-        session.sql("CREATE TABLE t (id INT, v VARIANT)", "duckdb")

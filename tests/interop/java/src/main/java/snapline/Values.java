@@ -110,7 +110,7 @@ final class Values {
                 return rowToJson((InternalRow) value, (RowType) type);
             default:
                 if (isVariant(type)) {
-                    return NODES.textNode((String) call(value, "toJson"));
+                    return NODES.arrayNode().add((byte[]) call(value, "value")).add((byte[]) call(value, "metadata"));
                 }
                 throw new UnsupportedOperationException("No JSON for " + type);
         }
@@ -178,7 +178,7 @@ final class Values {
                 return rowFromJson(json, (RowType) type);
             default:
                 if (isVariant(type)) {
-                    return variant(json.textValue());
+                    return variant(json);
                 }
                 throw new UnsupportedOperationException("No value of " + type + " from JSON");
         }
@@ -189,10 +189,15 @@ final class Values {
         return type.getTypeRoot().name().equals("VARIANT");
     }
 
-    private static Object variant(String json) {
+    /** Of a text as JSON, or of the two parts of one, in base 64. */
+    private static Object variant(JsonNode json) {
         try {
-            return Class.forName("org.apache.paimon.data.variant.GenericVariant").getMethod("fromJson", String.class).invoke(null, json);
-        } catch (ReflectiveOperationException error) {
+            Class<?> kind = Class.forName("org.apache.paimon.data.variant.GenericVariant");
+            if (json.isTextual()) {
+                return kind.getMethod("fromJson", String.class).invoke(null, json.textValue());
+            }
+            return kind.getConstructor(byte[].class, byte[].class).newInstance(json.get(0).binaryValue(), json.get(1).binaryValue());
+        } catch (ReflectiveOperationException | java.io.IOException error) {
             throw new UnsupportedOperationException(error);
         }
     }
