@@ -36,7 +36,8 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
     "local-sort.max-num-file-handles page-size cache-page-size local-merge-buffer-size lookup.merge-buffer-size "
     "lookup.merge-records-threshold sink.use-managed-memory-allocator sink.managed.writer-buffer-memory "
     "sink.cross-partition.managed-memory sink.writer-cpu sink.writer-memory sink.committer-cpu sink.committer-memory": _MEMORY,
-    "lookup.cache-* lookup.cache.* lookup.hash-load-factor lookup.remote-file.* lookup.async lookup.async-thread-number "
+    "lookup.cache-* lookup.cache.* lookup.hash-load-factor lookup.local-file-type lookup.remote-file.* lookup.async "
+    "lookup.async-thread-number "
     "lookup.bootstrap-parallelism lookup.cache lookup.dynamic-partition.refresh-interval lookup.refresh.*": _LOOKUP_CACHE,
     "sink.parallelism scan.parallelism scan.infer-parallelism scan.infer-parallelism.* scan.manifest.parallelism "
     "unaware-bucket.compaction.parallelism cross-partition-upsert.bootstrap-parallelism scan.max-splits-per-task "
@@ -46,13 +47,14 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
     "streaming-read.shuffle-bucket-with-partition read.shuffle-bucket-with-partition partition.sink-strategy "
     "precommit-compact changelog.precommit-compact changelog.precommit-compact.thread-num "
     "filesystem.job-level-settings.enabled": _FLINK_JOB,
-    "read.batch-size write.batch-size write.batch-memory file-reader-async-threshold async-file-write": _BATCHES,
+    "read.batch-size write.batch-size write.batch-memory file-reader-async-threshold async-file-write "
+    "write-manifest-cache": _BATCHES,
     "partition.expiration-check-interval partition.expiration-max-num partition.expiration-batch-size "
     "end-input.check-partition-expire": _BY_COMMAND,
     "compaction.optimization-interval compaction.total-size-threshold compaction.incremental-size-threshold "
     "compaction.offpeak.start.hour compaction.offpeak.end.hour compaction.offpeak-ratio compaction.file-num-limit "
     "compaction.delete-ratio-threshold compaction.force-rewrite-all-files commit.force-compact lookup-compact "
-    "lookup-compact.max-interval overwrite-upgrade": _TRIGGERS,
+    "lookup-compact.max-interval overwrite-upgrade compaction.max.file-num compaction.early-max.file-num": _TRIGGERS,
     "num-sorted-run.stop-trigger lookup-wait": "Writers never wait for a compaction of others: theirs follows the commit.",
     "data-file.prefix changelog-file.prefix file.suffix.include.compression commit.user-prefix": _NAMES,
     "metastore.partitioned-table metastore.tag-to-partition metastore.tag-to-partition.preview "
@@ -136,7 +138,7 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
     "postpone": ("postpone.batch-write-fixed-bucket=false", _POSTPONE),
     "external": (
         "data-file.external-paths.strategy=none data-file.external-paths.specific-fs data-file.external-paths.weights "
-        "index-file-in-data-file-dir=false global-index.external-path global-index.column-update-action",
+        "index-file-in-data-file-dir=false global-index.external-path global-index.column-update-action object-location",
         _EXTERNAL,
     ),
     "iceberg": (

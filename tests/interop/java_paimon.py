@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from storage.data_types import DataField, DataType, parse_type
 
@@ -27,6 +28,9 @@ _OF_VARIANTS = ("value", "metadata")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 Rows = Sequence[Mapping[str, Any]]
+
+# For what the line of 1.0 does not have, or does otherwise than its successors.
+since_1_3 = pytest.mark.skipif(VERSION.startswith("1.0"), reason="1.0 does not have it, or does it otherwise")
 
 
 def why_missing() -> str | None:

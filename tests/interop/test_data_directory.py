@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, InvalidRequest, SetOptions, Table
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 from tests.interop.second_reader import counted
 
 SCHEMA = pa.schema([pa.field("day", pa.string(), False), pa.field("id", pa.int32(), False), ("n", pa.int64())])
@@ -37,6 +37,7 @@ def data_directories(table: Table) -> set[str]:
     return {str(path.parent.relative_to(root)) for path in root.rglob("*.parquet")}
 
 
+@since_1_3
 def test_both_read_and_compact_what_either_has_written(java: JavaPaimon, catalog: Catalog, table: Table) -> None:
     java.write(catalog.warehouse, "d.t", rows(0), table.schema.fields)
     table.write(rows(2))

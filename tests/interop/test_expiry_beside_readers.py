@@ -10,6 +10,7 @@ import pytest
 from storage import Catalog, Table
 from storage.file_io import FileIO, Witness
 from tests import scale
+from tests.interop.java_paimon import since_1_3
 from tests.interop.second_reader import SecondReader, read_alike
 
 NAME = "shop.orders"
@@ -79,6 +80,7 @@ def made_table(directory: Path, options: dict[str, str]) -> Table:
     return table
 
 
+@since_1_3
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_listed_snapshot_is_read_alike_beside_an_expiry(
     tmp_path: Path, options: dict[str, str], second_readers: list[SecondReader]

@@ -15,7 +15,7 @@ from storage import AddColumn, Catalog, ChangeType, DropColumn, RenameColumn, Se
 from storage.data_types import DataType
 from storage.iceberg import publish
 from tests.interop.iceberg_reader import IcebergReader, assert_seen_alike
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 
 IN_TABLE = {"metadata.iceberg.storage": "table-location"}
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -306,6 +306,7 @@ def test_what_is_lost_or_damaged_is_made_anew(table: Table, iceberg: IcebergRead
 # --- Java
 
 
+@since_1_3
 @pytest.mark.parametrize("scheme", ["file:", ""])
 def test_java_goes_on_with_the_metadata_and_this_store_with_those_of_java(
     catalog: Catalog, java: JavaPaimon, iceberg: IcebergReader, scheme: str

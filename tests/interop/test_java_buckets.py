@@ -10,7 +10,7 @@ import pytest
 from storage import Catalog, Table
 from storage.metadata.hash_index import hash_files, read_hashes
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 from tests.interop.second_reader import JavaReader, read_alike
 
 NAME = "both.t"
@@ -123,6 +123,7 @@ def test_keys_are_found_by_both(tmp_path: Path, java: JavaPaimon) -> None:
         assert ours.to_pylist() == theirs.cast(ours.schema).to_pylist()
 
 
+@since_1_3
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 @pytest.mark.parametrize("seed", scale.seeds(1, 20))
 def test_keys_move_between_partitions_alike(tmp_path: Path, java: JavaPaimon, seed: int, engine: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from storage import Catalog, Unsupported
 from storage.data_types import DataField, DataType, parse_type
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon, plain
+from tests.interop.java_paimon import JavaPaimon, plain, since_1_3
 from tests.interop.line_process import UnsupportedBySecondReader
 from tests.interop.test_java_types import NOT_IN, VALUES, values_of
 
@@ -186,6 +186,7 @@ class Pair:
         ]
 
 
+@since_1_3
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_every_pair_of_types_is_read_as_java_reads_it(java: JavaPaimon, tmp_path: Path, file_format: str) -> None:
     wrong = {}
@@ -257,6 +258,7 @@ def test_conditions_find_what_is_read_under_the_new_type(
             assert sorted(kept.to_pylist()) == sorted(rows.filter(compare(rows, scalar)).to_pylist()), (sign, literal)
 
 
+@since_1_3
 @pytest.mark.parametrize("column", ["p", "k"])
 def test_java_changes_no_types_of_keys_and_partitions(java: JavaPaimon, tmp_path: Path, column: str) -> None:
     """Key ranges and partitions of all files are of one type."""

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import Catalog, InvalidRequest, RenameColumn, SetOptions, Table, Unsupported
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 
 FIELDS = {"id": "INT NOT NULL", "a": "STRING", "b": "INT", "c": "STRING"}
 SCHEMA = pa.schema([pa.field("id", pa.int32(), False), ("a", pa.string()), ("b", pa.int32()), ("c", pa.string())])
@@ -32,6 +32,7 @@ def described(table: Table) -> list[tuple[object, ...]]:
     return [(each.level, each.value_stats, each.value_stats_columns, each.key_stats) for each in entries]
 
 
+@since_1_3
 @pytest.mark.parametrize("key", [[], ["id"]], ids=str)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_statistics_are_those_that_java_writes(
@@ -108,6 +109,7 @@ ENGINES = [
 ]
 
 
+@since_1_3
 @pytest.mark.pypaimon_differs("it takes sequence fields for ascending ones")
 @pytest.mark.parametrize("options", ENGINES, ids=str)
 def test_the_lowest_value_of_a_descending_sequence_field_is_the_last(

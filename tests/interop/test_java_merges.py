@@ -14,7 +14,7 @@ import pytest
 from storage import Catalog, InvalidRequest, SetOptions, Table
 from storage.data_types import DataType, parse_type
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import VERSION, JavaPaimon, since_1_3
 
 # pypaimon merges all levels of such tables.
 pytestmark = pytest.mark.pypaimon_differs("It merges all levels where compactions look up.")
@@ -26,7 +26,8 @@ COLUMNS: dict[str, str | DataType] = {
     "id": "INT NOT NULL", "s": "INT", "g": "INT", "n": "BIGINT", "a": "STRING", "b": "STRING",
     "c": parse_type({"type": "ARRAY", "element": "INT"}), "op": "STRING",
 }  # fmt: skip
-_TEXTS = ["x", "y", "z", "x,y", "y,x", "xx", "x,,z"]
+# Older versions keep blank parts where they tell parts apart.
+_TEXTS = ["x", "y", "z", "x,y", "y,x", "xx", *(["x,,z"] if VERSION == "1.4.2" else [])]
 AGGREGATES = {
     "n": ["sum", "product", "max", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
     "a": ["listagg", "max", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
@@ -183,6 +184,7 @@ def _held(rows: pa.Table, options: dict[str, str]) -> Counter[str]:
     return Counter(repr(_plain(tuple(row.values()), options)) for row in rows.to_pylist())
 
 
+@since_1_3
 @pytest.mark.parametrize("chosen", scale.blocks(SEEDS, 6), ids=str)
 def test_merges_are_java_s_whoever_writes(chosen: list[int], java: JavaPaimon, tmp_path: Path) -> None:
     scale.try_seeds(lambda seed, directory: Merges(seed, directory, java).run(), chosen, tmp_path)

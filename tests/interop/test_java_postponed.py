@@ -15,7 +15,9 @@ from storage import Catalog, CommitConflict, InvalidRequest, SetOptions, Table
 from storage.maintain import settle_postponed as settling
 from storage.metadata.table_store import TableStore
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
+
+pytestmark = since_1_3
 
 SEEDS = scale.seeds(8, 1000, full=100)
 FIELDS: dict[str, Any] = {"p": "STRING NOT NULL", "id": "INT NOT NULL", "n": "BIGINT", "t": "STRING", "op": "STRING"}

@@ -11,7 +11,7 @@ import pytest
 
 from storage import Catalog, InvalidRequest, SetOptions
 from storage.clock import Clock
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 
 HOUR = 3600
 OPTIONS = {"bucket": "1", "record-level.expire-time": "1 h", "record-level.time-field": "t"}
@@ -31,6 +31,7 @@ def _held(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
 
 
+@since_1_3
 @pytest.mark.parametrize("producer", ["none", "lookup", "full-compaction"])
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_same_rows_are_left_whoever_compacts(java: JavaPaimon, tmp_path: Path, kind: str, producer: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from storage import METADATA_COLUMNS, Catalog, Snapshot, Table
 from storage.metadata.snapshot import COMPACT
-from tests.interop.java_paimon import JavaPaimon
+from tests.interop.java_paimon import JavaPaimon, since_1_3
 
 FIELDS = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "BIGINT"}
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("p", pa.string(), False), ("v", pa.int64())])
@@ -47,6 +47,7 @@ def tell(table: Table, rows: list[dict[str, Any]], wrote: dict[int, int]) -> int
     return known
 
 
+@since_1_3
 @pytest.mark.pypaimon_differs("It does not merge all that Java does.")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dictionary_knows_which_commit_of_java_wrote_each_row(kind: str, java: JavaPaimon, catalog: Catalog) -> None:

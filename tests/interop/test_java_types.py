@@ -12,7 +12,7 @@ import pytest
 from storage import Catalog, Table, Unsupported
 from storage.data_types import DataField, DataType, parse_type
 from tests import scale
-from tests.interop.java_paimon import JavaPaimon, plain, to_json
+from tests.interop.java_paimon import JavaPaimon, plain, since_1_3, to_json
 from tests.interop.second_reader import counted
 
 _TEXTS = ["", "a", "ab", "B", "é", "\U0001f600", "more than sixteen characters, of which the last"]
@@ -205,6 +205,7 @@ def test_java_reads_and_filters_all_types_that_are_written_here(
     java_keeps_what_it_should(java, warehouse, table, rows)
 
 
+@since_1_3
 def test_all_types_that_java_writes_are_read_here(
     java: JavaPaimon, table: Table, warehouse: str, file_format: str
 ) -> None:

@@ -1,5 +1,7 @@
 package snapline;
 
+import java.lang.reflect.Constructor;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,7 +31,8 @@ final class Buckets {
         BucketMode mode = table.bucketMode();
         if (mode == BucketMode.HASH_DYNAMIC) {
             writeHashed(table, write, rows, overwrites);
-        } else if (mode == BucketMode.KEY_DYNAMIC) {
+        } else if (mode.name().equals("KEY_DYNAMIC") || mode.name().equals("CROSS_PARTITION")) {
+            // The older name is that of 1.0.
             writeAcross(table, write, rows);
         } else {
             for (InternalRow row : rows) {
@@ -41,15 +44,26 @@ final class Buckets {
     private static void writeHashed(FileStoreTable table, BatchTableWrite write, List<? extends InternalRow> rows, boolean overwrites)
             throws Exception {
         long target = table.coreOptions().dynamicBucketTargetRowNum();
-        int most = table.coreOptions().dynamicBucketMaxBuckets();
+        int most = Integer.parseInt(table.options().getOrDefault("dynamic-bucket.max-buckets", "-1"));
         org.apache.paimon.index.BucketAssigner assigner = overwrites
-                ? new SimpleHashBucketAssigner(1, 0, target, most)
-                : new HashBucketAssigner(
-                        table.snapshotManager(), UUID.randomUUID().toString(), table.store().newIndexFileHandler(), 1, 1, 0, target, most);
+                ? made(SimpleHashBucketAssigner.class, 1, 0, target, most)
+                : made(HashBucketAssigner.class, table.snapshotManager(), UUID.randomUUID().toString(), table.store().newIndexFileHandler(),
+                        1, 1, 0, target, most);
         RowPartitionKeyExtractor extractor = new RowPartitionKeyExtractor(table.schema());
         for (InternalRow row : rows) {
             write.write(row, assigner.assign(extractor.partition(row), extractor.trimmedPrimaryKey(row).hashCode()));
         }
+    }
+
+    /** An assigner; the constructors of older versions lack the last argument, the number of buckets at most. */
+    private static <T> T made(Class<T> kind, Object... arguments) throws Exception {
+        for (Constructor<?> constructor : kind.getConstructors()) {
+            int count = constructor.getParameterCount();
+            if (count == arguments.length || count == arguments.length - 1) {
+                return kind.cast(constructor.newInstance(Arrays.copyOf(arguments, count)));
+            }
+        }
+        throw new UnsupportedOperationException("no constructor of " + kind);
     }
 
     /**
