@@ -26,8 +26,8 @@ COLUMNS: dict[str, str | DataType] = {
     "id": "INT NOT NULL", "s": "INT", "g": "INT", "n": "BIGINT", "a": "STRING", "b": "STRING",
     "c": parse_type({"type": "ARRAY", "element": "INT"}), "op": "STRING",
 }  # fmt: skip
-# Older versions keep blank parts where they tell parts apart.
-_TEXTS = ["x", "y", "z", "x,y", "y,x", "xx", *(["x,,z"] if VERSION == "1.4.2" else [])]
+# Older versions tell whole texts apart, not their parts.
+_TEXTS = ["x", "y", "z", "xx", *(["x,y", "y,x", "x,,z"] if VERSION == "1.4.2" else [])]
 AGGREGATES = {
     "n": ["sum", "product", "max", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
     "a": ["listagg", "max", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
