@@ -55,6 +55,10 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
     try:
         table = session.catalog_of(ref.catalog).table(ref.table_name)
         snapshot = table.snapshot(ref.snapshot_id)
+    except NotFound:
+        if hops == 0:
+            raise
+        return ColumnStep(hops, ref, column, ends="it is gone, and with it what it said of its columns")
     except StorageError as error:
         if hops == 0:
             raise

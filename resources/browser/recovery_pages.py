@@ -23,8 +23,9 @@ from ..links.dagster_links import DagsterLinks
 from ..recovery import Recovery, RecoveryRecord, TableRecord, plan_recovery
 from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from ..recovery.progress import progress as progress_of
+from ..recovery.publish import moved_on
 from ..recovery.record import names
-from ..recovery.words import OPS
+from ..recovery.words import BROWSER, OPS
 from ..session import Session
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .tokens import TOKEN
@@ -143,6 +144,7 @@ def _recovery(request: Request) -> Response:
     examples = next((row.comparison.examples for row in rows if row.name == shown and row.comparison), None)
     hidden = hidden_of(branch, shown_state)
     by_hand = [] if trouble else [name for name in progress.left if name not in assets]
+    ahead = "" if progress.state != TO_BE_PUBLISHED or trouble else _moved_on(session, branch, assets)
     shown_stages = stages(progress, browser.links, {name: by_sql(session, branch, name) for name in by_hand})
     return browser.render(
         request,
@@ -163,12 +165,24 @@ def _recovery(request: Request) -> Response:
         commands=[
             command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))
         ],
+        replay_link=browser.links.launchpad(
+            "recovery_publish", OPS["recovery_publish"], {"branch": branch, "replay": True}
+        ),
+        replay=command(f"recovery {PUBLISH}", branch, replay=()),
         needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
         by_hand=by_hand,
-        is_ready=any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
+        moved_on=ahead,
+        is_ready=not ahead and any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
         columns=[] if examples is None else examples.column_names,
         examples=[] if examples is None else [list(row.values()) for row in examples.to_pylist()],
     )
+
+
+def _moved_on(session: Session, branch: str, assets: Mapping[str, TableAsset]) -> str:
+    """Why a recovery of which nothing is left could not be published now; empty if it could, or if something else is wrong."""
+    with suppress(StorageError, LineageUnavailable):
+        return moved_on(session, Recovery.open(session, branch), assets, BROWSER)
+    return ""
 
 
 def _needless(session: Session, bad: str) -> str:

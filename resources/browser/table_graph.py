@@ -272,19 +272,28 @@ def _newest(history: BranchHistory, at_ms: int | None) -> Snapshot | None:
 
 def _behind(platform: Platform, made: SnapshotRef, sources: _Sources, at_ms: int | None) -> int | None:
     """How many changes of its sources came after what a snapshot was made from. What was changed by a condition was made from an
-    earlier snapshot of itself, which it is not behind: then the sources of that one count.
+    earlier snapshot of itself, which it is not behind: then the sources of that one count. So do those of a source that is gone,
+    unless its table was read as well as it is now: as after the publication of a recovery.
     """
     newest_read: dict[Place, int] = {}
     seen = {made}
-    reached = [made]
+    reached, gone = [made], list[SnapshotRef]()
     while reached:
         for ref in sources.get(reached.pop(), ()):
-            if _table(ref) != _table(made) and not _is_gone(platform, ref):
+            if _table(ref) == _table(made):
+                if ref not in seen:
+                    seen.add(ref)
+                    reached.append(ref)
+            elif _is_gone(platform, ref):
+                gone.append(ref)
+            else:
                 place = place_of(ref)
                 newest_read[place] = max(newest_read.get(place, 0), ref.snapshot_id)
-            elif ref not in seen:
-                seen.add(ref)
-                reached.append(ref)
+        if not reached:
+            read = {place[:3] for place in newest_read}
+            reached = list({ref for ref in gone if ref not in seen and _table(ref) not in read})
+            seen.update(reached)
+            gone = []
     if len(seen) == 1 and not newest_read:
         return None
     return sum(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import UTC
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from storage import Clock
 
-from .table_graph import TableGraph
+from .table_graph import TableGraph, TableNode
 from .table_svg import table_picture
 from .view import View, parameters_of
 
@@ -45,6 +46,7 @@ def _page(request: Request) -> Response:
     graph = browser.table_graphs.read(platform, at_ms)
     shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph
     folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
+    found = shown.matching(view.find) if view.find else shown
     base = request.scope.get("root_path", "").rstrip("/")
     return browser.render(
         request,
@@ -52,7 +54,8 @@ def _page(request: Request) -> Response:
         title="Tables",
         view=view,
         graph=shown,
-        found=_found(shown, view.find).sorted_by(view.sort),
+        found=found.sorted_by(view.sort),
+        close=[] if found.nodes else _close(shown, view.find),
         columns=_COLUMNS,
         folded=folded,
         databases=graph.databases,
@@ -75,5 +78,8 @@ def _not_folded(folded: Collection[str], databases: Collection[str]) -> list[str
     )
 
 
-def _found(graph: TableGraph, text: str) -> TableGraph:
-    return graph.matching(text) if text else graph
+def _close(graph: TableGraph, text: str) -> list[TableNode]:
+    """The tables whose name, with its database or without, is nearly a text."""
+    by_name = {each: node for node in graph.nodes for each in (node.shown.casefold(), node.name[2].casefold())}
+    names = get_close_matches(text.casefold(), by_name, n=3)
+    return list({by_name[name].name: by_name[name] for name in names}.values())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from lineage import sources_property
+from lineage import SourceColumn, columns_of, columns_property, sources_property
 from storage import (
     CommitConflict,
     InvalidRequest,
@@ -91,6 +91,19 @@ def publish(
     _remember(session, recovery.record, overrides)
     described = {name: _described(one, name in until) for name, one in verdicts.items()}
     return published(session, tables, described)
+
+
+def moved_on(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> str:
+    """What a publication would be refused for as things are, since main has what the branch has not; empty if for nothing."""
+    recovery = recovery.as_seen()
+    pending = [name for name in recovery.changed() if not _is_published(session, recovery, name)]
+    try:
+        _judged_ahead(session, recovery, assets, False, words)
+        if pending:
+            _until(recovery, session.catalog.branch_set(recovery.branch, pending).verdicts(), False, words)
+    except CommitConflict as error:
+        return str(error)
+    return ""
 
 
 def _remember(session: Session, seen: RecoveryRecord, overrides: Sequence[str]) -> None:
@@ -295,7 +308,7 @@ def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, st
 
 
 class MadeFrom:
-    """The sources of main's new snapshot of a table: the branch, what the branch began with where it keeps rows of it, and
+    """The sources of main's new snapshot of a table, and of its columns: the branch, what the branch began with where it keeps rows of it, and
     what its rows were made from, each as main has it now if it was published before.
     """
 
@@ -310,11 +323,14 @@ class MadeFrom:
         branch, record = self._recovery.branched(name), self._recovery.tables[name]
         own = branch.last_change(newest) if newest != 0 else None
         read: dict[str, SnapshotRef] = {}
+        columns: dict[str, list[SourceColumn]] = {}
         for snapshot in branch.snapshots.all():
             if (record.branch_at or 0) < snapshot.id and (newest is None or snapshot.id <= newest):
                 for source in self._recovery.sources(snapshot):
                     if source.table != branch.identifier.table or source.database != branch.identifier.database:
                         read[f"{source.database}.{source.table}"] = source
+                for column, computed in columns_of(snapshot).items():
+                    columns.setdefault(column, []).extend(computed)
         begun = None if record.branch_at is None else self._session.table(name).ref(record.branch_at)
         if begun is not None and own is not None and own.snapshot_id <= begun.snapshot_id:
             # Nothing was written to the branch: its snapshot is main's.
@@ -324,7 +340,7 @@ class MadeFrom:
             if begun is not None and not record.corrected and WHOLE not in makings(self._recovery, name, record):
                 listed.append(begun)
         listed += [self._as_on_main(plain, source) for plain, source in read.items()]
-        return {**sources_property(listed), **self._repairs(name)}
+        return {**sources_property(listed), **columns_property(columns), **self._repairs(name)}
 
     def _as_on_main(self, name: str, source: SnapshotRef) -> SnapshotRef:
         """What a table was made from, as main has it by now; the branch's own snapshot if that has changed since."""

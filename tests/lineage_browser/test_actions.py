@@ -12,6 +12,7 @@ from resources import Session
 from resources.browser import recovery_pages
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
+from resources.browser.table_graph import table_graph
 from resources.cli.recovery import plan as plan_command
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.jobs import StartConfig
@@ -107,6 +108,31 @@ def test_a_bad_day_is_repaired_from_the_page_of_what_it_has_spoilt(shop: Shop) -
     assert session.catalog.table("core.days").branches.names() == []
     assert shop.instance.get_dynamic_partitions("branch") == []
     assert browser.get("/recoveries/fix-raw-orders-2").status_code == 404
+    # What has just been repaired is behind nothing, also where its branches are gone.
+    nodes = table_graph(Facts(Session()).platform()).nodes
+    assert {node.shown: node.behind for node in nodes if node.behind} == {}
+    session.table("raw.weather").write(session.table("raw.weather").to_arrow().slice(0, 1))
+    nodes = table_graph(Facts(Session()).platform()).nodes
+    assert {node.shown: node.behind for node in nodes if node.behind} == {"mart.rainy": 1}
+
+
+def test_a_recovery_whose_main_has_moved_on_says_so_before_its_button_is_pressed(shop: Shop) -> None:
+    session, browser = shop.session, client_of(shop.session, location="shop")
+    shop.start("fix", "raw.orders@2")
+    Recovery.open(session, "fix").correct(MENDED)
+    assert shop.backfill("fix")
+    assert "moved-on" not in browser.get("/recoveries/fix").text
+    session.table("raw.orders").write(session.table("raw.orders").to_arrow().slice(0, 1))
+    page = browser.get("/recoveries/fix").text
+    assert "main has moved on since it began. raw.orders has 3 by" in text(page)
+    assert "snapline recovery publish fix --replay" in text(page)
+    assert "jobs/recovery_publish/playground/setup?config=" in page
+    assert 'class="quiet">Publish' in page
+    # It is what the button would say.
+    refused = Form(page, "/publish").send(browser)
+    assert refused.status_code == 409
+    told = re.search(r'id="moved-on">(.*?) <a ', page, re.DOTALL)
+    assert told is not None and text(told[1]) in text(refused.text)
 
 
 def test_a_recovery_that_was_published_uncorrected_says_so(shop: Shop) -> None:

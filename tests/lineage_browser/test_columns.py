@@ -4,6 +4,8 @@ from starlette.testclient import TestClient
 
 from resources import Session
 from resources.browser.column_path import ColumnStep, column_path
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.publish import publish
 
 
 def steps(session: Session, ref: str, column: str) -> dict[str, ColumnStep]:
@@ -33,3 +35,21 @@ def test_a_path_goes_on_through_what_main_took_over_of_a_branch(session: Session
     table.branches.merge("fix", discard_main=True)
     found = steps(session, "d.t", "a")
     assert "d.t$branch_fix@2" in found and "d.raw@1" in found
+
+
+def test_a_path_goes_on_through_a_recovery_whose_branches_are_dropped(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE d.raw AS SELECT 1 AS a, 2 AS b; INSERT OVERWRITE d.raw VALUES (7, 8); "
+        "CREATE TABLE d.t AS SELECT a, b FROM d.raw",
+        "duckdb",
+    )
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.raw@2")))
+    recovery.correct("UPDATE d.raw SET a = 1")
+    recovery.correct("INSERT OVERWRITE d.t SELECT a, b FROM d.raw")
+    publish(session, recovery, {})
+    recovery.drop()
+    found = steps(session, "d.t", "a")
+    newest = session.ref("d.raw")
+    assert (newest, "a") in found["d.t@2"].sources and str(newest) in found
+    gone = [step.ends for step in found.values() if "$branch_fix" in str(step.ref)]
+    assert set(gone) == {"it is gone, and with it what it said of its columns"}

@@ -40,6 +40,17 @@ def test_the_search_and_the_filter_look_in_the_same_names(session: Session, clie
     assert "raw.one@1" in listed and "core.two@1" not in listed
 
 
+def test_a_search_says_how_many_of_how_many_tables_it_found(session: Session, client: TestClient) -> None:
+    for name in ("raw.orders", "raw.weather", "core.days"):
+        made(session, name)
+    assert "<h2>3 tables</h2>" in client.get("/").text
+    assert "1 of 3 tables has “orders” in the name" in client.get("/?find=orders").text
+    assert "2 of 3 tables have “raw” in the name" in client.get("/?find=raw").text
+    page = client.get("/?find=ordres").text
+    assert "None of the 3 tables has “ordres” in its name" in page and "<tbody>" not in page
+    assert re.search(r'Is it <a href="[^"]*find=raw.orders[^"]*">raw.orders</a>', page)
+
+
 def test_every_file_that_a_page_offers_is_saved(session: Session, client: TestClient) -> None:
     made(session, "raw.a")
     for page in ("/history", "/snapshot?ref=snapline.raw.a@1", "/ancestry?ref=snapline.raw.a@1"):

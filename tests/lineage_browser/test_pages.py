@@ -212,7 +212,7 @@ def test_as_it_was_at_a_moment(session: Session, client: TestClient) -> None:
     made(session, "raw.a")
     early = client.get("/?at=2001-01-01T00:00:00")
     assert "0 tables" in early.text
-    assert "1 tables" in client.get("/?at=2999-01-01T00:00:00").text
+    assert "<h2>1 table</h2>" in client.get("/?at=2999-01-01T00:00:00").text
     assert 'class="later" x="15"' in client.get("/history?at=2001-01-01T00:00:00").text
 
 
