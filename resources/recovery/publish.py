@@ -308,8 +308,8 @@ def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, st
 
 
 class MadeFrom:
-    """The sources of main's new snapshot of a table, and of its columns: the branch, what the branch began with where it keeps rows of it, and
-    what its rows were made from, each as main has it now if it was published before.
+    """The sources of main's new snapshot of a table, and of its columns: the branch, what the branch began with where it keeps
+    rows of it, and what its rows were made from, each as main has it now if it was published before.
     """
 
     def __init__(self, session: Session, recovery: Recovery, assets: Mapping[str, TableAsset]) -> None:

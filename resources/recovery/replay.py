@@ -6,8 +6,18 @@ done up to a publication that replaced it is on the branch by then, or was given
 
 from collections.abc import Iterator, Sequence
 
-from lineage import sources_of
-from storage import CommitConflict, CommitId, InvalidRequest, NotFound, Snapshot, Table, Unsupported, operation_of
+from lineage import SourceColumn, columns_of, columns_property, sources_of, sources_property
+from storage import (
+    CommitConflict,
+    CommitId,
+    InvalidRequest,
+    NotFound,
+    Snapshot,
+    SnapshotRef,
+    Table,
+    Unsupported,
+    operation_of,
+)
 from storage.engines.duckdb_replay import ROW_KIND, corrected_and_changed, rows_to_replay
 
 from .spoilt import ROLLED_BACK
@@ -62,13 +72,29 @@ def bring(main: Table, branch: Table, after: int, until: int) -> None:
         message = writer.prepare_commit()
     commit_id = CommitId(replay_user(recovery), until, exact=True)
     try:
-        branch.commit_messages([message], None, commit_id, operation="WRITE", guard=refuse_overtaken)
+        branch.commit_messages(
+            [message], None, commit_id, _made_from(main, spans), operation="WRITE", guard=refuse_overtaken
+        )
     except CommitConflict as error:
         refuse_overtaken(None)
         raise CommitConflict(
             f"{error} Nothing is done to recovery {recovery!r}: production has changed rows of {main.identifier} that its branch "
             f"has otherwise. {_WAYS_OUT}"
         ) from None
+
+
+def _made_from(main: Table, spans: Sequence[tuple[int, int]]) -> dict[str, str]:
+    """What production made the rows from that are brought, as properties. Without what main itself had: the rows that were
+    computed from that are the branch's own, or the replay is refused.
+    """
+    own = main.identifier
+    sources: list[SnapshotRef] = []
+    columns: dict[str, list[SourceColumn]] = {}
+    for snapshot in (each for span in spans for each in main.snapshots.between(*span) if each.changes_rows):
+        sources += [ref for ref in sources_of(snapshot) if (ref.database, ref.table) != (own.database, own.table)]
+        for name, computed in columns_of(snapshot).items():
+            columns.setdefault(name, []).extend(each for each in computed if each[1:3] != (own.database, own.table))
+    return {**sources_property(sources), **columns_property(columns)} if sources else {}
 
 
 def _refuse_made_from_bad_rows(main: Table, branch: Table, spans: Sequence[tuple[int, int]]) -> None:

@@ -165,3 +165,23 @@ def test_a_table_that_is_dropped_meanwhile_stops_no_publication(session: Session
     assert left_to_do(recovery, {}) == []
     assert [one.name for one in publish(session, recovery, {})] == ["d.raw", "d.sums"]
     assert value(session, "d.sums") == 36
+
+
+def test_what_a_replay_brings_is_made_from_what_production_made_it_from(session: Session, recovery: Recovery) -> None:
+    session.sql("CREATE TABLE d.other AS SELECT 4 AS k, 4000 AS v", "duckdb")
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    session.sql("INSERT INTO d.raw SELECT k, v FROM d.other; INSERT INTO d.raw VALUES (5, 5)", "duckdb")
+    recovery.replay()
+    branch = session.table("d.raw$branch_fix").last_change()
+    assert branch is not None
+    assert "d.other@1" in {str(ref) for ref in session.lineage(branch, "up").snapshots}
+    # Nothing says that it was made from main, whose bad rows it has not.
+    assert [str(ref) for ref in sources_of(session.table("d.raw$branch_fix").snapshot())] == ["d.other@1"]
+    recovery.correct(f"{SUM}; {MART}")
+    publish(session, recovery, {})
+    recovery.drop()
+    newest = session.table("d.raw").snapshot()
+    assert newest is not None and "d.other@1" in {str(ref) for ref in sources_of(newest)}
+    assert {"d.sums@3", "d.mart@3"} <= {str(ref) for ref in session.impact(session.ref("d.other@1"))}
+    assert not plan_recovery(session, session.ref("d.raw@2")).tables
+    assert value(session, "d.sums") == 1 + 2 + 33 + 4000 + 5
