@@ -27,7 +27,7 @@ _MOST_KEYS = 400
 class Lane:
     """A branch of a table, or what was main before a branch became it, by the name `former` that this had. `forks_at`: the dot
     of the snapshot that it began with. `state`: `dropped`, `damaged`, `replaced`, or empty. `made_ms`: when a branch was made,
-    if that is known.
+    at the latest with its first snapshot.
     """
 
     place: Place
@@ -98,6 +98,11 @@ class History:
     def dot_of(self, ref: SnapshotRef) -> int | None:
         """The index of a snapshot's dot; None if it lies outside of what is shown."""
         return self._by_ref.get(ref)
+
+
+def _begun(lane: Lane, first_ms: int | None) -> Lane:
+    """The lane of a branch that does not say when it was made, from its first snapshot on."""
+    return lane if lane.is_main or lane.made_ms is not None else replace(lane, made_ms=first_ms)
 
 
 def as_it_was(history: History, platform: Platform, at: datetime) -> History:
@@ -243,7 +248,10 @@ class _Drawing:
         arcs = {
             (by_ref[edge.source], by_ref[edge.sink]) for edge in edges if edge.source in by_ref and edge.sink in by_ref
         }
-        lanes = tuple(self._lane(each, by_ref) for each in ordered)
+        begun: dict[int, int] = {}
+        for dot in dots:
+            begun.setdefault(dot.lane, dot.time_ms)
+        lanes = tuple(_begun(self._lane(each, by_ref), begun.get(index)) for index, each in enumerate(ordered))
         return History(
             lanes,
             dots,

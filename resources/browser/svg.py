@@ -52,21 +52,25 @@ def lane_names(history: History, view: View) -> list[LaneName]:
 
 def _is_later(lane: Lane, view: View) -> bool:
     """Whether a branch was made after the moment that a view is of."""
-    if view.at is None or lane.made_ms is None:
-        return False
-    return lane.made_ms > round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
+    return _comes_after(lane.made_ms, view)
 
 
-def _made(lane: Lane, view: View) -> tuple[str, str]:
-    """A class, and an attribute, by which a page's script shows a branch from when it was made on."""
-    made = "" if lane.made_ms is None else f' data-made="{lane.made_ms}"'
-    return " unmade" if _is_later(lane, view) else "", made
+def _comes_after(time_ms: int | None, view: View) -> bool:
+    return (
+        view.at is not None and time_ms is not None and time_ms > round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
+    )
+
+
+def _made(time_ms: int | None, view: View) -> tuple[str, str]:
+    """A class, and an attribute, by which a page's script shows what there is from a moment on."""
+    made = "" if time_ms is None else f' data-made="{time_ms}"'
+    return " unmade" if _comes_after(time_ms, view) else "", made
 
 
 def standalone(history: History, layout: Layout, view: View, style: str, path: Path | None = None) -> str:
     """The same with the names of the lanes and its style, for a file of its own."""
     labels = "".join(
-        f'<text class="lane-name{_made(lane, view)[0]}" x="8" y="{layout.y[index] + 4}">{_label(lane.name)}</text>'
+        f'<text class="lane-name{_made(lane.made_ms, view)[0]}" x="8" y="{layout.y[index] + 4}">{_label(lane.name)}</text>'
         for index, lane in enumerate(history.lanes)
         if layout.lanes[index]
     )
@@ -124,19 +128,20 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
     yield from _lanes(history, layout, view)
     yield '<g class="arcs">'
     for source, sink in history.arcs:
-        if not all(
-            layout.dots[each] and not _is_later(history.lanes[history.dots[each].lane], view) for each in (source, sink)
-        ):
+        if not (layout.dots[source] and layout.dots[sink]):
             continue
+        later, made = _made(history.dots[sink].time_ms, view)
         is_on = path is not None and path.has_arc(source, sink)
         if view.arcs == "all" or (view.arcs == "selected" and is_on):
             side = "up" if path is not None and path.side(source) == "up" else "down"
-            yield _arc(layout, history, source, sink, f"arc on {side}" if is_on else "arc")
+            yield _arc(layout, history, source, sink, (f"arc on {side}" if is_on else "arc") + later, made)
     yield '</g><g class="hover"></g><g class="dots">'
     for index, dot in enumerate(history.dots):
         # A page's script counts them; a file of its own holds what it shows.
         if layout.dots[index] or link(dot.ref):
-            yield _dot(dot, index, history.changes.get(index), layout, link, path, _made(history.lanes[dot.lane], view))
+            yield _dot(
+                dot, index, history.changes.get(index), layout, link, path, _made(history.lanes[dot.lane].made_ms, view)
+            )
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
@@ -166,7 +171,7 @@ def _lanes(history: History, layout: Layout, view: View) -> Iterable[str]:
         if lane.is_main:
             end = layout.width - MARGIN // 2
         classes += " gone" if lane.state else ""
-        later, made = _made(lane, view)
+        later, made = _made(lane.made_ms, view)
         yield f'<line class="{classes}{later}" x1="{start}" y1="{y}" x2="{end}" y2="{y}"{made}/>'
         if lane.forks_at is not None and layout.lanes[history.dots[lane.forks_at].lane]:
             above = layout.y[history.dots[lane.forks_at].lane]
@@ -174,13 +179,9 @@ def _lanes(history: History, layout: Layout, view: View) -> Iterable[str]:
     for source, sink in history.joins:
         if not (layout.lanes[history.dots[source].lane] and layout.lanes[history.dots[sink].lane]):
             continue
-        yield _step(
-            "join",
-            layout.x[source],
-            layout.y[history.dots[source].lane],
-            layout.x[sink],
-            layout.y[history.dots[sink].lane],
-        )
+        later, made = _made(history.dots[sink].time_ms, view)
+        (x1, y1), (x2, y2) = ((layout.x[each], layout.y[history.dots[each].lane]) for each in (source, sink))
+        yield _step(f"join{later}", x1, y1, x2, y2, made)
 
 
 def _ends(history: History) -> tuple[dict[int, int], dict[int, int]]:
@@ -197,11 +198,11 @@ def _step(kind: str, x1: int, y1: int, x2: int, y2: int, made: str = "") -> str:
     return f'<path class="{kind}" d="M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"{made}/>'
 
 
-def _arc(layout: Layout, history: History, source: int, sink: int, classes: str) -> str:
+def _arc(layout: Layout, history: History, source: int, sink: int, classes: str, made: str) -> str:
     x1, y1 = layout.x[source], layout.y[history.dots[source].lane]
     x2, y2 = layout.x[sink], layout.y[history.dots[sink].lane]
     bend = max(12, (x2 - x1) // 2)
-    return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
+    return f'<path class="{classes}" d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"{made}/>'
 
 
 def _dot(

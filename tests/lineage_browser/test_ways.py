@@ -131,6 +131,26 @@ def test_a_branch_is_not_there_before_it_was_made(session: Session, client: Test
         assert ('class="lane-name unmade"' in client.get("/history.svg", params={"at": moment}).text) != is_there
 
 
+def test_nothing_leads_to_what_had_not_been_committed(session: Session, client: TestClient) -> None:
+    two(session)
+    orders = session.table("shop.orders")
+    orders.branches.create("fix")
+    session.table("shop.orders$branch_fix").write(ROWS)
+    begun = session.table("shop.orders$branch_fix").snapshot()
+    orders.branches.merge("fix")
+    orders.branches.delete("fix")
+    merged = session.table("shop.orders").snapshot()
+    assert begun is not None and merged is not None and merged.time_ms > begun.time_ms
+    moments = [datetime.fromtimestamp(each / 1000, UTC).isoformat() for each in (begun.time_ms - 1, merged.time_ms)]
+    pages = [client.get("/history", params={"at": moment, "arcs": "all"}).text for moment in moments]
+    # A branch that is gone, and never said when it was made, is there from its first snapshot on; what main took over of it, and
+    # what was made from anything, from when main had it.
+    for name in ("join", "fork", "lane branch gone"):
+        assert [f'class="{name} unmade"' in page for page in pages] == [True, False], name
+    later = re.findall(r'<path class="arc[^"]*?( unmade)?" [^>]*data-made="(\d+)"', pages[0])
+    assert later and all(bool(hidden) == (int(made) > begun.time_ms - 1) for hidden, made in later)
+
+
 def test_the_name_of_a_recovery_is_no_longer_than_lineage_keeps(session: Session, client: TestClient) -> None:
     two(session)
     page = client.get("/plan?ref=snapline.shop.orders@2").text

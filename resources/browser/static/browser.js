@@ -65,9 +65,8 @@ function browse(arcs) {
   const hover = picture.querySelector(".hover"), drawn = picture.querySelector(".arcs");
   const later = picture.querySelector(".later"), stretched = picture.querySelector(".stretched");
   const times = [...picture.querySelectorAll(".day-name")];
-  const branches = [...document.querySelectorAll("#lanes [data-made]")];
   const width = Number(picture.getAttribute("width")), height = Number(picture.getAttribute("height"));
-  let scale = 1, selected = dots.findIndex((dot) => dot.classList.contains("selected"));
+  let scale = 1, shownUntil = Infinity, selected = dots.findIndex((dot) => dot.classList.contains("selected"));
   showNewest();
 
   // --- what leads to a snapshot, and from it
@@ -104,7 +103,11 @@ function browse(arcs) {
   }
 
   function draw(source, sink, name, where) {
-    if (isShown(source) && isShown(sink)) where.append(curve(source, sink, name));
+    if (!isShown(source) || !isShown(sink)) return;
+    const line = curve(source, sink, name);
+    line.dataset.made = dots[sink].dataset.time;
+    line.classList.toggle("unmade", Number(line.dataset.made) > shownUntil);
+    where.append(line);
   }
 
   function select(index, remember) {
@@ -213,8 +216,9 @@ function browse(arcs) {
     const edge = count >= dots.length ? width : x[count] - 9;
     later.setAttribute("x", edge);
     later.setAttribute("width", Math.max(0, width - edge));
-    // Branches that had not been made by then.
-    for (const each of branches) each.classList.toggle("unmade", Number(each.dataset.made) > until);
+    shownUntil = until;
+    // Branches that had not been made by then, and lines to what had not been committed.
+    for (const each of document.querySelectorAll("#lanes [data-made]")) each.classList.toggle("unmade", Number(each.dataset.made) > until);
   }
   function showMoment(asked) {
     const utc = /(Z|[+-]\d\d:\d\d)$/i.test(asked) ? asked : asked + "Z";
