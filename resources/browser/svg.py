@@ -136,17 +136,18 @@ def _lines(history: History, layout: Layout, view: View, link: Link, path: Path 
             side = "up" if path is not None and path.side(source) == "up" else "down"
             yield _arc(layout, history, source, sink, (f"arc on {side}" if is_on else "arc") + later, made)
     yield '</g><g class="hover"></g><g class="dots">'
+    newest = {dot.lane: index for index, dot in enumerate(history.dots) if layout.dots[index]}
     for index, dot in enumerate(history.dots):
         # A page's script counts them; a file of its own holds what it shows.
         if layout.dots[index] or link(dot.ref):
-            yield _dot(
-                dot, index, history.changes.get(index), layout, link, path, _made(history.lanes[dot.lane].made_ms, view)
-            )
+            of_lane = _made(history.lanes[dot.lane].made_ms, view)
+            is_newest = newest.get(dot.lane) == index
+            yield _dot(dot, index, history.changes.get(index), layout, link, path, of_lane, is_newest=is_newest)
     yield "</g>"
     if view.at is not None:
         at_ms = round(view.at.replace(tzinfo=UTC).timestamp() * 1000)
-        later = next((index for index, dot in enumerate(history.dots) if dot.time_ms > at_ms), len(history.dots))
-        left = layout.x[later] - 9 if later < len(history.dots) else layout.width
+        first_later = next((index for index, dot in enumerate(history.dots) if dot.time_ms > at_ms), len(history.dots))
+        left = layout.x[first_later] - 9 if first_later < len(history.dots) else layout.width
         yield f'<rect class="later" x="{left}" y="0" width="{layout.width - left}" height="{layout.height}"/>'
     else:
         yield f'<rect class="later" x="{layout.width}" y="0" width="0" height="{layout.height}"/>'
@@ -206,7 +207,15 @@ def _arc(layout: Layout, history: History, source: int, sink: int, classes: str,
 
 
 def _dot(
-    dot: Dot, index: int, change: int | None, layout: Layout, link: Link, path: Path | None, lane: tuple[str, str]
+    dot: Dot,
+    index: int,
+    change: int | None,
+    layout: Layout,
+    link: Link,
+    path: Path | None,
+    lane: tuple[str, str],
+    *,
+    is_newest: bool,
 ) -> str:
     classes = ["dot", _kind_class(dot), lane[0].strip()]
     classes += ["ghost"] if dot.fate else []
@@ -218,6 +227,8 @@ def _dot(
     mark = _MARKS.get(classes[1], "")
     inner = f'<title>{shown(described(dot))}</title>{flag}<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
     inner += f'<path class="mark" d="M{x} {y}{mark}"/>' if mark else ""
+    # The last of each lane says its number; of the others their titles do.
+    inner += f'<text class="number" x="{x}" y="{y + 14}">{dot.ref.snapshot_id}</text>' if is_newest else ""
     name = " ".join(each for each in classes if each)
     href = link(dot.ref)
     if not href:
@@ -228,7 +239,8 @@ def _dot(
 
 def _kind_class(dot: Dot) -> str:
     kind = dot.kind.partition(" ")[0]
-    if kind in ("MERGE", "ADOPT"):
+    # The statement MERGE is called so alone.
+    if kind == "ADOPT" or dot.kind.startswith("MERGE of branch "):
         return "merge"
     if kind in ("ROLLBACK", "REVERT", "UNDO", "TRUNCATE"):
         return "back"

@@ -91,6 +91,24 @@ class View:
         texts = (self.tables, self.job, self.run, self.partition, self.kind)
         return any(texts) or not (self.branches and self.unchanged)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something is set that a page shows when asked for more filters."""
+        names = (
+            "job",
+            "run",
+            "partition",
+            "kind",
+            "branches",
+            "gaps",
+            "unchanged",
+            "compactions",
+            "arcs",
+            "direction",
+            "hops",
+        )
+        return any(getattr(self, name) != getattr(_PLAIN, name) for name in names)
+
     def shows_lane(self, lane: Lane) -> bool:
         """Whether the filters leave a branch of a table."""
         texts = [text.strip() for text in self.tables.split(",") if text.strip()]
@@ -117,6 +135,7 @@ def is_named(name: tuple[str, str, str], text: str) -> bool:
     return wanted in shown or (wanted.startswith(f"{name[0]}.".casefold()) and whole.startswith(wanted))
 
 
+_PLAIN = View()
 # Everything there is, whatever the address says.
 WHOLE = View(arcs="all", compactions=True)
 

@@ -131,6 +131,22 @@ def test_a_branch_is_not_there_before_it_was_made(session: Session, client: Test
         assert ('class="lane-name unmade"' in client.get("/history.svg", params={"at": moment}).text) != is_there
 
 
+def test_a_merge_by_a_statement_is_no_branch_taken_over(session: Session, client: TestClient) -> None:
+    two(session)
+    session.sql(
+        "MERGE INTO shop.orders AS t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE", "duckdb"
+    )
+    page = client.get("/history").text
+    assert 'class="dot merge"' not in page
+    # The last of each lane says its number.
+    assert sorted(re.findall(r'<text class="number"[^>]*>(\d+)<', page)) == ["3"]
+    orders = session.table("shop.orders")
+    orders.branches.create("fix")
+    session.table("shop.orders$branch_fix").write(ROWS)
+    orders.branches.merge("fix")
+    assert 'class="dot merge"' in client.get("/history").text
+
+
 def test_nothing_leads_to_what_had_not_been_committed(session: Session, client: TestClient) -> None:
     two(session)
     orders = session.table("shop.orders")
