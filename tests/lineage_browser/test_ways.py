@@ -136,15 +136,14 @@ def test_a_merge_by_a_statement_is_no_branch_taken_over(session: Session, client
     session.sql(
         "MERGE INTO shop.orders AS t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE", "duckdb"
     )
-    page = client.get("/history").text
-    assert 'class="dot merge"' not in page
-    # The last of each lane says its number.
-    assert sorted(re.findall(r'<text class="number"[^>]*>(\d+)<', page)) == ["3"]
     orders = session.table("shop.orders")
     orders.branches.create("fix")
     session.table("shop.orders$branch_fix").write(ROWS)
     orders.branches.merge("fix")
-    assert 'class="dot merge"' in client.get("/history").text
+    page = client.get("/history").text
+    assert re.findall(r'class="dot merge" href="[^"]*select=([^"#]*)#', page) == ["snapline.shop.orders%404"]
+    # The last of each lane says its number.
+    assert re.findall(r'<text class="number"[^>]*>(\d+)<', page) == ["4", "4"]
 
 
 def test_nothing_leads_to_what_had_not_been_committed(session: Session, client: TestClient) -> None:
