@@ -105,6 +105,11 @@ def _check_key(table: KafkaTable, options: KafkaOptions, physical: dict[str, Kaf
             raise InvalidRequest(
                 "The option 'key.fields' can only be declared if a key format is defined using 'key.format'."
             )
+        if options.except_key and not fields:
+            raise InvalidRequest(
+                "'value.fields-include' = 'EXCEPT_KEY' leaves the fields of the key out of the value, and there are none: name them "
+                "by 'key.fields', with a 'key.format', or leave the option out."
+            )
         if options.key_format is not None and not fields:
             raise InvalidRequest(
                 f"A key format {options.key_format!r} requires the declaration of one or more of key fields using 'key.fields'."

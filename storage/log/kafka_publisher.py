@@ -212,14 +212,28 @@ def _positions(topic: Topic, position: Position) -> list[TopicPartition]:
     ]
 
 
+_NOT_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
 def position_of(topic: Topic, consumer: Consumer, patience: float) -> Position | None:
     asked = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
-    try:
-        found = consumer.committed(asked, timeout=patience)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None
-        raise
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            found = consumer.committed(asked, timeout=patience)
+            break
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            # A broker that has just started, or taken over, is looking for who keeps the group.
+            if code not in _NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
     if any(each.offset < 0 or not each.metadata for each in found):
         return None
     try:
