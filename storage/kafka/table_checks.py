@@ -107,8 +107,8 @@ def _check_key(table: KafkaTable, options: KafkaOptions, physical: dict[str, Kaf
             )
         if options.except_key and not fields:
             raise InvalidRequest(
-                "'value.fields-include' = 'EXCEPT_KEY' leaves the fields of the key out of the value, and there are none: name them "
-                "by 'key.fields', with a 'key.format', or leave the option out."
+                "'value.fields-include' = 'EXCEPT_KEY' leaves the fields of the key out of the value, and there are none: name "
+                "them by 'key.fields', with a 'key.format', or leave the option out."
             )
         if options.key_format is not None and not fields:
             raise InvalidRequest(

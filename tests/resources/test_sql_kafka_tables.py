@@ -89,7 +89,7 @@ def create(session: Session, columns: str, name: str = "t", **more: str | None) 
             "Key field 'id' does not start with",
         ),
         ("id INT", {"fields_verify__integrity": "true"}, "it needs 'key.format'"),
-        ("id INT", {"value_fields__include": "EXCEPT_KEY"}, "name them by 'key.fields'"),
+        ("id INT", {"value_fields__include": "EXCEPT_KEY"}, "them by 'key.fields'"),
         ("id INT, PRIMARY KEY (id) NOT ENFORCED", {}, "inserts rows only"),
         ("id INT", {"key_format": "debezium-json", "key_fields": "id"}, "which a key has none of"),
         ("id INT", {"connector": "upsert-kafka", "key_format": "json"}, "needs a PRIMARY KEY"),
