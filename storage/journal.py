@@ -80,6 +80,7 @@ class Publication:
         return f"{what}{self.branch}/{name.replace('.', '/')}"
 
     def to_json(self) -> str:
+        """The publication as its file holds it."""
         value = {
             "branch": self.branch,
             "before": dict(self.before),

@@ -35,6 +35,7 @@ class FileLock:
 
     @contextmanager
     def hold(self, path: str) -> Iterator[None]:
+        """Hold the lock of a path for as long as the block runs."""
         os.makedirs(self.directory, exist_ok=True)
         name = hashlib.sha256(os.path.dirname(path).encode()).hexdigest()[:32]
         with open(f"{self.directory}/{name}.lock", "w") as file:

@@ -24,6 +24,7 @@ class Notes:
         self._directory = directory
 
     def names(self) -> list[str]:
+        """The names of all notes."""
         names = (file.name for file in self._file_io.list_files(self._directory, or_in_place=True))
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 

@@ -47,6 +47,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_boolean(text: str) -> bool:
+    """`true` or `false`, in any case. Raises InvalidRequest for anything else."""
     if text.strip().lower() not in ("true", "false"):
         raise InvalidRequest(f"{text!r} is neither `true` nor `false`.")
     return text.strip().lower() == "true"

@@ -196,6 +196,7 @@ class Tags:
     @outcome(_REPEAT)
     @of_same_table
     def get(self, name: str) -> Tag:
+        """The tag of a name. Raises NotFound with the names there are."""
         with told_of_expiry(self._store):
             return self._store.tags.get(name)
 

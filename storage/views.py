@@ -82,6 +82,7 @@ class Views:
         return sorted(name for file in files if (name := name_of_view(file.name)) is not None)
 
     def exists(self, name: str) -> bool:
+        """Whether there is a view of the name."""
         identifier = Identifier.parse(name)
         return _is_plain(identifier) and self._file_io.exists(self._path(identifier))
 
@@ -193,6 +194,7 @@ class Views:
             raise AlreadyExists(f"{identifier.full_name} is a view. DROP VIEW it first, or choose another name.")
 
     def missing(self, name: str) -> NotFound:
+        """The error that there is no such view, with the names there are."""
         identifier = Identifier.parse(name)
         return NotFound(
             f"View {identifier} does not exist. Views of {identifier.database}: "

@@ -8,9 +8,18 @@ METASTORE = "metastore"
 _FILE_SYSTEM = "filesystem"
 _KINDS = ("hive", "jdbc", "rest", "dlf", "dlf-paimon")
 _OF_OTHERS = (
-    "uri", "token", "token.", "dlf.", "hive.", "hive-conf-dir", "hadoop-conf-dir", "client-pool-size", "catalog-key",
-    "location-in-properties", "table.type",
-)  # fmt: skip
+    "uri",
+    "token",
+    "token.",
+    "dlf.",
+    "hive.",
+    "hive-conf-dir",
+    "hadoop-conf-dir",
+    "client-pool-size",
+    "catalog-key",
+    "location-in-properties",
+    "table.type",
+)
 _OF_THEIR_CLIENTS = (
     "cache-enabled",
     "cache.",

@@ -40,6 +40,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
+        """Whether both sides have the same rows."""
         rows, columns = (self.added, self.removed, self.changed), (self.columns_added, self.columns_removed)
         return not (any(rows) or any(columns) or self.columns_renamed)
 

@@ -47,6 +47,7 @@ class AvroReader(DataFileReader):
         self._names = avro.field_names(self._data, path)
 
     def close(self) -> None:
+        """Let go of the bytes of the file."""
         self._data = b""
 
     @property

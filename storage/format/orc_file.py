@@ -128,6 +128,7 @@ class OrcReader(DataFileReader):
             raise
 
     def close(self) -> None:
+        """Close the file."""
         self._source.close()
 
     @property

@@ -140,6 +140,7 @@ class ParquetReader(DataFileReader):
         return file
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
         self._source.close()
 

@@ -75,6 +75,7 @@ class Sealing:
         self.closed = False
 
     def write(self, data: Any) -> int:
+        """Write bytes, and count them in; returns how many."""
         size = len(data)
         self._position += size
         if self._held is not None:
@@ -85,11 +86,13 @@ class Sealing:
         return size
 
     def tell(self) -> int:
+        """How many bytes were written."""
         return self._position
 
     def flush(self) -> None: ...
 
     def writable(self) -> bool:
+        """True: it is written only."""
         return True
 
     def close(self) -> None:

@@ -49,6 +49,7 @@ class KafkaTable:
 
     @property
     def connector(self) -> str:
+        """`kafka` or `upsert-kafka`."""
         return self.options["connector"]
 
     @property

@@ -32,6 +32,7 @@ class MetadataKey:
 
     @property
     def is_writable(self) -> bool:
+        """Whether an INSERT can give it."""
         return self.side == CONNECTOR and self.key in WRITABLE
 
 

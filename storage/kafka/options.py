@@ -94,6 +94,7 @@ class KafkaOptions:
 
     @property
     def is_upsert(self) -> bool:
+        """Whether a record replaces the row of its key."""
         return self.connector == "upsert-kafka"
 
 

@@ -38,6 +38,7 @@ class KafkaTables:
         return sorted(name for file in files if (name := name_of_kafka_table(file.name)) is not None)
 
     def exists(self, name: str) -> bool:
+        """Whether there is a definition of the name."""
         identifier = Identifier.parse(name)
         return _is_plain(identifier) and self._file_io.exists(self._path(identifier))
 

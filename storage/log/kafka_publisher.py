@@ -196,6 +196,7 @@ class KafkaPublisher:
 
 
 def group_of(topic: Topic) -> str:
+    """The consumer group that keeps the position of a topic."""
     return f"snapline.{topic.name}"
 
 
@@ -220,6 +221,7 @@ _NOT_YET = (
 
 
 def position_of(topic: Topic, consumer: Consumer, patience: float) -> Position | None:
+    """The position that a consumer group keeps of a topic; None if it keeps none, or one of an earlier topic of the name."""
     asked = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
     deadline = time.monotonic() + patience
     while True:

@@ -39,10 +39,12 @@ class Groups:
 
     @property
     def row_count(self) -> int:
+        """How many rows there are in all groups."""
         return len(self.retracts)
 
     @property
     def count(self) -> int:
+        """How many groups there are."""
         return len(self.starts)
 
     @property

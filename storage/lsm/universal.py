@@ -37,6 +37,7 @@ class UniversalOptions:
 
     @property
     def highest_level(self) -> int:
+        """The highest level, which a full compaction writes."""
         return self.level_count - 1
 
 

@@ -85,6 +85,7 @@ class BucketCompaction:
 
     @property
     def place(self) -> Place:
+        """Partition and bucket."""
         return self.entries[0].place
 
 

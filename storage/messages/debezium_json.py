@@ -205,4 +205,5 @@ def _of_source(source: pa.Array, key: str) -> pa.Array:
 
 
 def nullable(column: DataField) -> DataField:
+    """The column, where null is allowed."""
     return replace(column, type=replace(column.type, nullable=True))

@@ -25,6 +25,7 @@ class ChangelogFiles:
         self._of = of
 
     def find(self, snapshot_id: int) -> Snapshot | None:
+        """The long-lived changelog of a number; None if there is none."""
         path = self._paths.changelog(snapshot_id)
         try:
             text = self._file_io.read_text_or_none(path)
@@ -37,6 +38,7 @@ class ChangelogFiles:
             ) from None
 
     def ids(self) -> list[int]:
+        """The numbers of those that there are, ascending."""
         matches = (
             _CHANGELOG_FILE.fullmatch(file.name)
             for file in self._file_io.list_files(self._paths.changelog_directory, or_in_place=True)

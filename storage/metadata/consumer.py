@@ -83,6 +83,7 @@ class ConsumerFiles:
         return None if "/" in name else self._file_io.read_bytes_or_none(path)
 
     def find(self, name: str) -> Consumer | None:
+        """The consumer of a name; None if there is none."""
         return self.parsed(name, self.content(name))
 
     def parsed(self, name: str, content: bytes | None) -> Consumer | None:

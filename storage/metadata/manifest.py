@@ -62,6 +62,7 @@ class DataFile:
 
     @property
     def format(self) -> str:
+        """The format that the name of the file says: `parquet`, `orc`, `avro`."""
         return self.name.rsplit(".", 1)[-1]
 
 
@@ -77,6 +78,7 @@ class ManifestEntry:
 
     @property
     def place(self) -> Place:
+        """Partition and bucket."""
         return self.partition, self.bucket
 
     @property

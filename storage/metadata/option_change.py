@@ -40,6 +40,7 @@ def check_changed_indexes(old: TableSchema, new: TableSchema) -> None:
 
 
 def check_changed_options(old: TableSchema, new: TableSchema, *, has_rows: bool) -> None:
+    """Raise InvalidRequest or Unsupported for values that options cannot have, or not any more once a table has rows."""
     check_table_options(new.options, "after the change", before=old.options)
     if not has_rows:
         return

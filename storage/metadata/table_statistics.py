@@ -31,6 +31,7 @@ class ColumnStatistics:
     greatest_length: int | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The statistics as the file holds them."""
         found = {
             "colId": self.field_id,
             "distinctCount": self.distinct_count,
@@ -54,6 +55,7 @@ class TableStatistics:
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """The statistics as the file holds them."""
         return {
             "snapshotId": self.snapshot_id,
             "schemaId": self.schema_id,

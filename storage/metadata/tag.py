@@ -62,6 +62,7 @@ class Tag:
 
     @property
     def time_retained_seconds(self) -> float | None:
+        """For how long the tag is kept; None for good."""
         retained = self.snapshot.others.get("tagTimeRetained")
         return None if retained is None else float(retained)
 
@@ -75,6 +76,7 @@ class TagFiles:
         self._of = of
 
     def find(self, name: str) -> Tag | None:
+        """The tag of a name; None if there is none."""
         check_file_name(name, "tag")
         if "/" in name:
             return None

@@ -60,6 +60,7 @@ class Scan:
 
     @lazy_property
     def request(self) -> ReadRequest:
+        """What is asked of a split: columns, condition, limit."""
         if self.columns is None:
             return ReadRequest(self.store, tuple(self.store.schema.column_names), self.predicate, self.snapshot)
         metadata = metadata_among(self.store.schema, self.columns)

@@ -52,6 +52,7 @@ class Ranked:
 
     @property
     def row_count(self) -> int:
+        """How many rows were ranked."""
         return len(self.rows) + len(self.nulls)
 
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
