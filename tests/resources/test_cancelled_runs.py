@@ -1,4 +1,4 @@
-"""Runs that are cancelled before each change that they make to the warehouse, and then executed again: every row is there once."""
+"""Runs that are cancelled before each change that they make to the warehouse, and executed again: every row is there once."""
 
 import os
 import sys
