@@ -22,8 +22,12 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
-# What `make test` stops at every fifth call, and `make interleavings` at every second.
+# `make interleavings` stops at every second call.
 BESIDE := tests/storage/test_written_while_published.py
+# What takes longest in the rooms: it is run with the rest.
+LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_recovery_dropped_twice.py \
+  tests/resources/test_renewed_streams.py tests/resources/test_secrets.py tests/resources/test_sql_outside.py \
+  tests/storage/test_branch_sets.py tests/storage/test_hostile_metadata.py tests/storage/test_hostile_fuzz.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
 .PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka
@@ -38,12 +42,12 @@ ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 	@$(BIN)/snapline ui
 
 test: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Set everything up and run the tests that a change needs
-	@$(PYTEST) $(ROOMS)
+	@$(PYTEST) $(ROOMS) $(addprefix --ignore=,$(LONG) $(BESIDE))
 
 test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others: crashes, random histories, interleavings, other readers, the demo's stories
-	@$(PYTEST) $(REST)
+	@$(PYTEST) $(REST) $(LONG)
 
-test-all: test test-rest ## Run both
+test-all: test test-rest interleavings ## Run all of them
 
 test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)

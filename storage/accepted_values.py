@@ -10,13 +10,14 @@ from .option_texts import parse_boolean, parse_duration_ms, parse_size_bytes
 _SIZES = """sort-spill-buffer-size write-buffer-spill.max-disk-size page-size cache-page-size local-merge-buffer-size
     lookup.cache-max-disk-size lookup.cache-max-memory-size sink.managed.writer-buffer-memory sink.cross-partition.managed-memory
     sink.writer-memory sink.committer-memory write.batch-memory compaction.total-size-threshold
-    compaction.incremental-size-threshold file.block-size file-reader-async-threshold"""
+    compaction.incremental-size-threshold file.block-size file-reader-async-threshold write-manifest-cache"""
 _COUNTS = """sort-spill-threshold spill-compression.zstd-level write-max-writers-to-spill local-sort.max-num-file-handles
     lookup.merge-records-threshold sink.parallelism scan.parallelism scan.infer-parallelism.max scan.manifest.parallelism
     unaware-bucket.compaction.parallelism cross-partition-upsert.bootstrap-parallelism scan.max-splits-per-task
     file-operation.thread-num postpone.batch-write-fixed-bucket.max-parallelism lookup.async-thread-number
     lookup.bootstrap-parallelism changelog.precommit-compact.thread-num read.batch-size write.batch-size
     partition.expiration-max-num partition.expiration-batch-size compaction.file-num-limit lookup-compact.max-interval
+    compaction.max.file-num compaction.early-max.file-num
     num-sorted-run.stop-trigger sort-compaction.local-sample.magnification zorder.var-length-contribution
     global-index.thread-num global-index.row-count-per-shard global-index.build.max-shard global-index.build.max-parallelism"""
 _SWITCHES = """write-buffer-spillable write-buffer-for-append sink.use-managed-memory-allocator lookup.async
@@ -36,6 +37,7 @@ _CHOICES = {
     "sort-engine": ("min-heap", "loser-tree"),
     "lookup-compact": ("radical", "gentle"),
     "lookup.cache": ("auto", "full"),
+    "lookup.local-file-type": ("sort", "hash"),
     "snapshot.expire.execution-mode": ("sync", "async"),
     "scan.watermark.emit.strategy": ("on-periodic", "on-event"),
     "partition.sink-strategy": ("none", "hash"),
