@@ -1,5 +1,6 @@
 """What a statement gives: rows, or a sentence about what was done."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from storage.engines.spark_errors import own_error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+# The line behind a traceback of Python, which an error of Spark shows in the middle of its text.
+_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)$", re.MULTILINE)
 
 
 @contextmanager
@@ -29,7 +33,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The first line of an error that says something."""
+    """The first line of an error that says something; of one that Python has raised in a task, what it is."""
+    raised = _RAISED.search(str(error))
+    if raised is not None:
+        return raised[1].strip()
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
@@ -38,7 +45,7 @@ def _said(error: Exception) -> str:
 
 def _stream_failure(error: Exception) -> StorageError:
     """What ended a stream, in a line."""
-    return own_error(error) or StorageError(f"The stream failed: {str(error).splitlines()[0]}")
+    return own_error(error) or StorageError(f"The stream failed: {_said(error)}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""Errors of Spark in one line that says what was wrong."""
+
+import pytest
+
+from resources.sql.result import spark_errors
+from storage import InvalidRequest
+
+PYTHON = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/x/worker.py", line 4207, in invoke_udf
+    func, profiler = read_udfs(
+                     ^^^^^^^^^^
+  File "/x/lib.py", line 7, in <module>
+    raise ValueError("the value is too large")
+ValueError: the value is too large
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1097)
+"""
+ANALYSIS = "[UNRESOLVED_COLUMN] A column cannot be resolved. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n+- OneRowRelation\n"
+JVM = "An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x"
+
+
+class SparkError(Exception):
+    """As PySpark raises them."""
+
+
+SparkError.__module__ = "pyspark.errors"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PYTHON, "ValueError: the value is too large"),
+        (ANALYSIS, "[UNRESOLVED_COLUMN] A column cannot be resolved. SQLSTATE: 42703; line 1 pos 7;"),
+        (JVM, "java.lang.OutOfMemoryError: Java heap space"),
+        ("", "SparkError"),
+    ],
+)  # fmt: skip
+def test_an_error_is_a_line(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as told, spark_errors():
+        raise SparkError(text)
+    assert str(told.value) == f"Spark cannot run the statement: {said}"
