@@ -38,6 +38,7 @@ from ..write.close import decided, decisions
 from ..write.taken_from import reaches
 from ..write.taken_over import ids_taken_over, marks_of, taken_newest
 from .check_buckets import broken_index
+from .check_merged import unreadable_buckets
 from .check_rows import broken_rows
 from .findings import BrokenInvariant, FailedWork, KeptAside, Report, Unfinished, once
 from .lost_schema import refuse_lost_branches
@@ -293,6 +294,8 @@ class _BranchCheck:
             self._indexes(where, snapshot, entries)
             self._buckets(where, snapshot, entries)
             if snapshot.id == store.snapshots.latest_id():
+                for what in unreadable_buckets(store, snapshot) if self._deep else ():
+                    self._broken(where, what)
                 for entry, what in misread_by_java(store, entries):
                     self._broken(f"data file {entry.file.name}", what)
         self._each(entries, lambda entry: self._data_file(where, entry, is_changelog=False))

@@ -222,3 +222,19 @@ def test_what_a_full_disk_leaves_of_an_expiry_is_no_damage(orders: Table, monkey
     assert Path(orders.store.paths.expiring).read_bytes() == b""
     assert orders.check() == []
     assert orders.expire(retain_last=1).snapshot_ids == (1, 2) and orders.check() == []
+
+
+@pytest.mark.java_differs("its whole numbers wrap around")
+@pytest.mark.pypaimon_differs("it aggregates nothing")
+def test_a_sum_that_does_not_fit_its_column_is_a_line_of_a_deep_check(catalog: Catalog) -> None:
+    options = {"bucket": 1, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "write-only": "true"}
+    table = catalog.create_table(
+        "d.sums", pa.schema([("id", pa.int32()), ("v", pa.int32())]), primary_key=["id"], options=options
+    )
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "v": pa.array([2**31 - 1, 1], pa.int32())})
+    table.write(rows)
+    assert table.check(deep=True) == []
+    table.write(rows)
+    assert table.check() == []
+    (broken,) = table.check(deep=True)
+    assert "bucket-0 cannot be read: Column 'v' is aggregated by 'sum'" in broken.what
