@@ -9,7 +9,7 @@ from .branch_history import BranchHistory
 from .branch_set import BranchSet
 from .catalog import Catalog
 from .clock import Clock, FixedClock
-from .data_types import DataField, DataType, is_variant, parse_type
+from .data_types import DataField, DataType, is_variant, nullable_arrow, parse_type
 from .errors import (
     AlreadyExists,
     CommitConflict,
@@ -168,6 +168,7 @@ __all__ = [
     "metadata_of",
     "moment_of",
     "new_table_name",
+    "nullable_arrow",
     "operation_of",
     "options_in_case",
     "parse_duration_ms",

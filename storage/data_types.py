@@ -326,6 +326,18 @@ def type_from_arrow(arrow: pa.DataType, nullable: bool = True, next_id: Callable
     )
 
 
+def nullable_arrow(field: pa.Field) -> pa.Field:
+    """A field that may be null, and whose parts may be at any depth, as Spark makes the columns of a table from a query."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([nullable_arrow(part) for part in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_type, nullable_arrow(kind.item_field))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = pa.list_(nullable_arrow(kind.value_field))
+    return field.with_type(kind).with_nullable(True)
+
+
 def is_variant(arrow: pa.DataType) -> bool:
     """Whether an Arrow type is that of variants: the struct of their parts, marked as Spark marks it."""
     if not pa.types.is_struct(arrow) or [field.name for field in arrow] != ["value", "metadata"]:

@@ -29,6 +29,7 @@ from storage import (
     SetOptions,
     StorageError,
     Table,
+    nullable_arrow,
     options_in_case,
     refuse_without_effect,
     shown_options,
@@ -225,7 +226,7 @@ class Definitions:
                 "computed_columns": definition.computed_columns,
                 "watermark": definition.watermark,
             }
-            columns = definition.fields or schema or []
+            columns = definition.fields or pa.schema(map(nullable_arrow, schema or ()))
             names = [column.name for column in columns]
             _refuse_twins(names)
             for what in ("primary_key", "partition_by"):

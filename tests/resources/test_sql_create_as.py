@@ -73,3 +73,15 @@ def test_a_table_that_somebody_creates_meanwhile_is_not_written_to(
     with pytest.raises(StorageError):
         session.sql("CREATE TABLE t AS SELECT 1 AS a", "duckdb")
     assert session.ref("default.t") == before
+
+
+def test_columns_of_a_table_that_is_made_from_a_query_may_be_null(session: Session, sql: Sql) -> None:
+    sql("CREATE TABLE d.t AS SELECT 1 AS id, named_struct('x', 2) AS s, array(3) AS a")
+    kinds = [(field.name, str(field.type)) for field in session.table("d.t").schema.fields]
+    assert kinds == [("id", "INT"), ("s", "ROW<x INT>"), ("a", "ARRAY<INT>")]
+    sql(
+        "INSERT INTO d.t VALUES (NULL, NULL, NULL), (5, named_struct('x', CAST(NULL AS INT)), array(CAST(NULL AS INT)))"
+    )
+    rows = sorted(session.table("d.t").to_arrow().to_pylist(), key=lambda row: row["id"] or 0)
+    assert rows[0] == {"id": None, "s": None, "a": None}
+    assert rows[2] == {"id": 5, "s": {"x": None}, "a": [None]}
