@@ -53,9 +53,7 @@ class Basis:
     def scan(self, predicate: Predicate | None = None) -> Scan:
         """The rows that the change is computed from."""
         # Also what no compaction has lifted yet: else it would be lost under what is computed.
-        return Scan(
-            self.store, self.snapshot, None, predicate, sees_level_0=self.store.options.deletion_vectors_enabled
-        )
+        return Scan(self.store, self.snapshot, None, predicate, lowest_level=0)
 
     def guard(self, messages: Sequence[CommitMessage], *, inserts: bool = False) -> Guard:
         """What refuses to commit the change if others have changed the same rows: see `refuse_overtaken`."""

@@ -50,11 +50,11 @@ from .metadata.snapshot import FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import in_order, partition_values, refuse_absent, with_partition
-from .read.all_rows import with_all_rows
+from .read.all_rows import as_told, with_all_rows
 from .read.change_metadata import metadata_of_changes
 from .read.changes import SNAPSHOT_ID, changes_schema, latest_schema, plan_changes
 from .read.metadata_columns import PREFIX, metadata_among, refuse_metadata
-from .read.net_changes import net_changes
+from .read.net_changes import net_changes, refuse_unseen
 from .read.predicate import Predicate
 from .read.row_count import row_count
 from .read.scan import Scan
@@ -175,6 +175,19 @@ class Table:
         return Table(store, self._catalog_name, self._listeners, with_all_rows(store, snapshot))
 
     @outcome(_NOTHING_CHANGED)
+    def as_told(self, version: Version = None) -> "Table":
+        """The same table with the rows that changes up to a version have told of, with which a copy begins that is kept by
+        `changes(after=version)`: without those that a later compaction tells (`changelog-producer` = `lookup`, `full-compaction`).
+        It can be read, not written. Raises Unsupported for rows of postponed buckets that changes have told before.
+        """
+        store, snapshot = resolve_version(self._store, self._version if version is None else version)
+        if snapshot is None:
+            return Table(store, self._catalog_name, self._listeners, Pinned(None, store.schema))
+        if store.options.changelog_producer == "none":
+            refuse_unseen(store, snapshot.id)
+        return Table(store, self._catalog_name, self._listeners, as_told(store, snapshot))
+
+    @outcome(_NOTHING_CHANGED)
     def pinned(self, version: Version = None) -> "Table":
         """The same table, fixed at what a version is now, with the columns that it has now; it can be read, not written.
 
@@ -273,13 +286,13 @@ class Table:
             raise InvalidRequest(f"limit = {limit}: give a number of rows.")
         version = self._version if version is None else version
         store, snapshot = resolve_version(self._store, version)
-        sees_level_0 = isinstance(version, Pinned) and version.sees_level_0
+        lowest_level = version.lowest_level if isinstance(version, Pinned) else None
         if columns is not None:
             metadata = metadata_among(store.schema, columns)
             store.schema.fields_named([name for name in columns if name not in metadata])
         predicate = None if where is None else _bound(where, store.schema)
         names = None if columns is None else tuple(columns)
-        return Scan(store, snapshot, names, predicate, limit, sees_level_0=sees_level_0)
+        return Scan(store, snapshot, names, predicate, limit, lowest_level)
 
     @outcome(_NOTHING_CHANGED)
     def to_arrow(
@@ -335,7 +348,7 @@ class Table:
         """What the commits after one version and up to another did: rows with `rowkind` (+I -U +U -D) and `snapshot_id`.
 
         `after` None: from the first snapshot on. `until` None: up to the latest. A copy that is kept up to date by changes
-        begins with `after_commit(after)`, which has all rows that changes have told of. Raises NotFound if a snapshot in
+        begins with `as_told(after)`, which has the rows that changes have told of. Raises NotFound if a snapshot in
         between has expired.
         """
         store = latest_schema(self._store)

@@ -22,7 +22,7 @@ _STORAGE = "storage."
 # `catalog` names what is read in the offsets of streams. Spark itself gives the path and the checkpoint.
 _PLACE = frozenset({"path", "warehouse", "catalog", "lock-directory", "external-roots", *BRANCH_OPTIONS})
 _TAKES = {
-    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", METADATA, "where", "splits", "level-0"},
+    READ: _PLACE | {"version", *VERSION_OPTIONS, "schema-id", "columns", METADATA, "where", "splits", "lowest-level"},
     STREAM_READ: _PLACE
     | {
         "scan.mode",

@@ -86,8 +86,8 @@ def _through_source(
     reader = reader.option("external-roots", json.dumps(table.store.file_io.external_roots))
     if merged_only:
         reader = reader.option("splits", MERGED)
-    if scan.sees_level_0:
-        reader = reader.option("level-0", "true")
+    if scan.lowest_level is not None:
+        reader = reader.option("lowest-level", str(scan.lowest_level))
     if scan.columns is not None:
         reader = reader.option("columns", json.dumps(scan.request.columns))
     if scan.request.metadata:

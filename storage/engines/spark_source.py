@@ -147,7 +147,8 @@ def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
             snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
         )
         scan = table.scan(columns=columns_of(options, pinned.schema), where=where, version=pinned)
-        return replace(scan, sees_level_0=is_true(options, "level-0"))
+        lowest = options.get("lowest-level")
+        return replace(scan, lowest_level=None if lowest is None else int(lowest))
     read = table.pinned(version)
     return read.scan(columns=columns_of(options, read.schema), where=where)
 

@@ -34,6 +34,7 @@ from ..identifier import SnapshotRef
 from ..maintain.left_over import delete_left_over
 from ..metadata.consumer import check_consumer_name
 from ..metadata.history import identity_at, refuse_other_history
+from ..read.all_rows import as_told
 from ..read.change_metadata import metadata_of_changes
 from ..read.changes import ROW_KIND, ChangeSplit, latest_schema
 from ..read.split_read import ReadRequest
@@ -49,7 +50,6 @@ from ..read.stream_scan import (
     refuse_beyond,
 )
 from ..read.touched import plan_touched, readable_snapshot, refuse_untold
-from ..read.version import Pinned
 from ..table import Table
 from ..write.commit_id import CommitId
 from .spark_checkpoint import batch_properties
@@ -324,10 +324,7 @@ def at_position(table: Table, position: int | None) -> Table | None:
             f"A stream compares what it reads with what it has read, and that has expired. {error} Fill the sink anew under "
             "another name; OPTIONS('consumer-id' = 'job1') keeps what the stream still needs."
         ) from None
-    options = table.store.options
-    # What compactions tell of has not come to it yet.
-    sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
-    return None if snapshot is None else table.at(Pinned(snapshot, table.schema, sees_level_0))
+    return None if snapshot is None else table.at(as_told(table.store, snapshot))
 
 
 def _offsets(checkpoint: str, batch_id: int) -> dict[int, dict[str, Any]]:

@@ -15,7 +15,7 @@ def unreadable_buckets(store: TableStore, snapshot: Snapshot) -> Iterator[str]:
     """The buckets of a snapshot whose rows cannot be merged, and why; of tables that aggregate, others merge anything."""
     if not store.schema.primary_keys or not merge_engine_of(store.schema).aggregates:
         return
-    for split in Scan(store, snapshot, sees_level_0=True).splits:
+    for split in Scan(store, snapshot, lowest_level=0).splits:
         if split.needs_merge:
             try:
                 for _ in split.read():

@@ -247,7 +247,7 @@ def hashed_anew(
     """Some files of a snapshot, and the rows of their partitions written anew."""
     partitions = {entry.partition for entry in entries}
     # What no compaction has lifted yet is hashed as well.
-    scan = Scan(store, snapshot, sees_level_0=True)
+    scan = Scan(store, snapshot, lowest_level=0)
     with TableWrite(store, ignore_existing=True, find_keys=partial(no_keys, store)) as writer:
         for split in scan.splits:
             if split.partition in partitions:

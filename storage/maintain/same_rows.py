@@ -44,7 +44,7 @@ def brings_the_same(store: TableStore, messages: Sequence[CommitMessage], overwr
     overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
     try:
         # Rows that no compaction has lifted yet are replaced as well.
-        scan = Scan(store, snapshot, sees_level_0=True)
+        scan = Scan(store, snapshot, lowest_level=0)
         covered = [entry for entry in scan.entries if overwrite.covers(store, entry.partition)]
         if {entry.total_buckets for entry in covered} - {entry.total_buckets for entry in added}:
             return False

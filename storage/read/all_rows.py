@@ -1,6 +1,7 @@
-"""What a commit left in a table whose readers see rows only once they are compacted: with deletion vectors, or postponed buckets.
+"""What a commit left in a table whose readers see rows, or are told of them, only once they are compacted.
 
-Lineage names the commit, not the compaction that follows it; who reads a table by that name needs the rows of both.
+Lineage names the commit, not the compaction that follows it; who reads a table by that name needs the rows of both. Who goes on
+by changes needs those alone that no change after it will tell.
 """
 
 from ..metadata.manifest import POSTPONED_BUCKET
@@ -18,4 +19,9 @@ def with_all_rows(store: TableStore, snapshot: Snapshot | None) -> Pinned:
     if store.options.bucket == POSTPONED_BUCKET:
         while (following := store.snapshots.find(snapshot.id + 1)) is not None and not following.changes_rows:
             snapshot = following
-    return Pinned(snapshot, store.schema, store.options.hides_level_0)
+    return Pinned(snapshot, store.schema, 0)
+
+
+def as_told(store: TableStore, snapshot: Snapshot) -> Pinned:
+    """A snapshot with the rows that changes up to it have told of: without those that a compaction after it tells."""
+    return Pinned(snapshot, store.schema, store.options.told_level or 0)

@@ -266,9 +266,7 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
     """All rows of a snapshot, as a reader of changes begins with them."""
     columns = (*_columns_needed(request), *request.metadata)
     options = request.store.options
-    # What compactions tell of is told once they have lifted it.
-    sees_level_0 = options.deletion_vectors_enabled and options.told_level is None
-    for split in Scan(request.store, snapshot, columns, request.predicate, sees_level_0=sees_level_0).splits:
+    for split in Scan(request.store, snapshot, columns, request.predicate, lowest_level=options.told_level or 0).splits:
         yield ChangeSplit(request, snapshot.id, split.partition, current=split)
     if (
         request.store.schema.primary_keys

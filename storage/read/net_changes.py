@@ -28,7 +28,7 @@ def net_changes(store: TableStore, after: int, until: Snapshot) -> tuple[pa.Tabl
     """
     snapshots = list(_snapshots(store, after, until))
     _refuse_untold(store, snapshots)
-    _refuse_unseen(store, after)
+    refuse_unseen(store, after)
     shown = latest_schema(store)
     options = {**shown.schema.options, "streaming-read-overwrite": "true"}
     shown = shown.at_schema(replace(shown.schema, options=options))
@@ -78,7 +78,7 @@ def _refuse_untold(store: TableStore, snapshots: list[Snapshot]) -> None:
             raise Unsupported(f"'changelog-producer' = {options.changelog_producer!r} of {name} tells of rows later.")
 
 
-def _refuse_unseen(store: TableStore, after: int) -> None:
+def refuse_unseen(store: TableStore, after: int) -> None:
     """Raise Unsupported if a snapshot has rows in postponed buckets, which changes have told before it: who read the table at
     that snapshot has not got them, and would get them from no change after it.
     """

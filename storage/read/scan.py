@@ -44,8 +44,8 @@ _T = TypeVar("_T")
 class Scan:
     """What to read of a table at a snapshot. `columns` None means all; `predicate` is bound to the reading schema.
 
-    `limit`: so many rows are enough, whichever they are. `sees_level_0`: rows that no compaction has seen yet are merged in,
-    also where readers of the table do not see them.
+    `limit`: so many rows are enough, whichever they are. `lowest_level`: the rows of levels below, with a primary key, are left
+    out; None: those that readers of the table do not see.
     """
 
     store: TableStore
@@ -53,7 +53,7 @@ class Scan:
     columns: tuple[str, ...] | None = None
     predicate: Predicate | None = None
     limit: int | None = None
-    sees_level_0: bool = False
+    lowest_level: int | None = None
 
     def __post_init__(self) -> None:
         refuse_unsupported(self.store.schema.options, str(self.store.identifier), for_writing=False)
@@ -104,9 +104,12 @@ class Scan:
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
         places: dict[Place, list[DataFile]] = {}
-        # There compaction settles what stands: rows that it has not seen are not there yet.
-        hides = self.store.schema.primary_keys and self.store.options.hides_level_0 and not self.sees_level_0
-        shown = [entry for entry in self.entries if not (hides and entry.file.level == 0)]
+        lowest = self.lowest_level
+        if lowest is None:
+            # There compaction settles what stands: rows that it has not seen are not there yet.
+            lowest = 1 if self.store.options.hides_level_0 else 0
+        lowest = lowest if self.store.schema.primary_keys else 0
+        shown = [entry for entry in self.entries if entry.file.level >= lowest]
         for entry in shown:
             places.setdefault(entry.place, []).append(entry.file)
         origins = self._origins(shown)

@@ -29,12 +29,12 @@ _WATERMARK = re.compile(r"watermark-(\d+)")
 @dataclass(frozen=True)
 class Pinned:
     """A snapshot and the schema to read it with: what a version was at some moment, whatever happens later. None: it had no
-    snapshot, and stays empty. `sees_level_0`: with the rows that no compaction has seen yet.
+    snapshot, and stays empty. `lowest_level`: with the rows of this level and above; None: with those that readers see.
     """
 
     snapshot: Snapshot | None
     schema: TableSchema
-    sees_level_0: bool = False
+    lowest_level: int | None = None
 
 
 Version = int | str | dt.datetime | Snapshot | Pinned | None

@@ -120,7 +120,7 @@ def _replayed(table: Table) -> Iterator[str]:
 
 def _records(table: Table, version: int | None) -> list[dict[str, Any]]:
     # Readers of changes are told of rows that no compaction has lifted yet.
-    return replace(table.scan(version=version), sees_level_0=True).to_arrow().to_pylist()
+    return replace(table.scan(version=version), lowest_level=0).to_arrow().to_pylist()
 
 
 def _texts(records: Any) -> list[str]:

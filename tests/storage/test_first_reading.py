@@ -1,0 +1,85 @@
+"""A reading of changes that begins at any snapshot, and what follows: each change once, however late a compaction tells of it."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from pyarrow import Table as Rows
+from pyarrow import int64, schema
+
+from storage import Catalog, Table
+
+_SCHEMA = schema([("k", int64()), ("v", int64())])
+_TABLES = {
+    "lookup": {"changelog-producer": "lookup"},
+    "lookup, compacted by others": {"changelog-producer": "lookup", "write-only": "true"},
+    "lookup, deletion vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true", "write-only": "true"},
+    "full compaction": {"changelog-producer": "full-compaction"},
+    "full compaction of many levels": {"changelog-producer": "full-compaction", "num-levels": "6"},
+    "lookup, added up": {
+        "changelog-producer": "lookup",
+        "write-only": "true",
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "sum",
+    },
+}
+
+
+@pytest.fixture(params=_TABLES)
+def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
+    """A table with commits, some of which no compaction has told of, in an order that a seed decides."""
+    table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], options={"bucket": "2", **_TABLES[request.param]})
+    _go_on(table, random.Random(request.param), 12)
+    return table
+
+
+def _go_on(table: Table, chance: random.Random, count: int) -> None:
+    adds_up = table.schema.options.get("merge-engine") == "aggregation"
+    for _ in range(count):
+        keys = chance.sample(range(8), 3)
+        if chance.random() < 0.3 and not adds_up:
+            table.delete(f"k in ({keys[0]}, {keys[1]})")
+        else:
+            table.write(Rows.from_pydict({"k": keys, "v": [chance.randrange(100) for _ in keys]}, _SCHEMA))
+        if chance.random() < 0.3:
+            table.compact(full=chance.random() < 0.5)
+
+
+def _applied(state: dict[int, int], changes: Iterable[dict[str, object]]) -> dict[int, int]:
+    """What changes make of rows: fails for one that does not fit what there is, as one that is told twice."""
+    state = dict(state)
+    for change in changes:
+        key, kind = change["k"], change["rowkind"]
+        assert isinstance(key, int)
+        if kind in ("+I", "+U"):
+            assert key not in state, f"{change} comes to {state}"
+            value = change["v"]
+            assert isinstance(value, int)
+            state[key] = value
+        else:
+            assert state.pop(key, None) == change["v"], f"{change} goes from {state}"
+    return state
+
+
+def _by_key(rows: Rows) -> dict[int, int]:
+    return {row["k"]: row["v"] for row in rows.to_pylist()}
+
+
+def test_a_stream_that_begins_at_any_snapshot_tells_each_change_once(table: Table) -> None:
+    streams = {"full": table.follow()}
+    for number in range(1, (table.snapshots.latest_id() or 0) + 1):
+        streams[f"from {number}"] = table.follow("from-snapshot-full", snapshot_id=number)
+    states = {name: _applied({}, stream.step().rows.to_pylist()) for name, stream in streams.items()}  # type: ignore[union-attr]
+    _go_on(table, random.Random(7), 6)
+    table.compact(full=True)
+    for name, stream in streams.items():
+        for step in stream:
+            states[name] = _applied(states[name], step.rows.to_pylist())
+        assert states[name] == _by_key(table.to_arrow()), name
+
+
+def test_a_copy_begins_with_what_changes_have_told(table: Table) -> None:
+    begun = {number: _by_key(table.as_told(number).to_arrow()) for number in range(1, (table.snapshots.latest_id() or 0) + 1)}
+    table.compact(full=True)
+    for number, rows in begun.items():
+        assert _applied(rows, table.changes(after=number).to_pylist()) == _by_key(table.to_arrow()), number
