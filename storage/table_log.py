@@ -14,6 +14,7 @@ from .log_options import TOPIC_ID, has_log
 from .metadata.schema_change import SetOptions
 from .metadata.table_store import TableStore
 from .metadata.trouble import LOG
+from .read.changes import has_untold
 from .same_table import of_same_table
 from .store_errors import outcome
 
@@ -21,7 +22,8 @@ from .store_errors import outcome
 @dataclass(frozen=True, slots=True)
 class LogStatus:
     """How far a log has come. `sent`: the last snapshot that is in it, as the log says, or, if it does not answer, as the table
-    knows; None if nobody knows. `trouble`: why it cannot be read or followed, empty if it can.
+    knows; None if nobody knows. `trouble`: why it cannot be read or followed, empty if it can. `waits`: the latest snapshot has
+    rows of which nobody is told before they are compacted.
     """
 
     system: str
@@ -30,6 +32,7 @@ class LogStatus:
     latest: int | None
     ends: tuple[int, ...] = ()
     trouble: str = ""
+    waits: bool = False
 
     @property
     def behind(self) -> int | None:
@@ -62,7 +65,10 @@ class TableLog:
             trouble = str(error)
         if not trouble and kept is not None:
             trouble = str(kept)
-        return LogStatus(options.system, options.topic or "", sent, store.snapshots.latest_id(), ends, trouble)
+        latest = store.snapshots.latest()
+        waits = latest is not None and has_untold(store, latest)
+        number = None if latest is None else latest.id
+        return LogStatus(options.system, options.topic or "", sent, number, ends, trouble, waits)
 
     @outcome("What is missing in the log stays missing until the next commit, or call.")
     def catch_up(self) -> int | None:

@@ -16,12 +16,15 @@ def log_status(reach: Reach, table: TheTable) -> Outcome:
     sent, latest = (f"snapshot {number}" if number else "no snapshot" for number in (status.sent, status.latest))
     behind = status.behind
     message = f"The log of {table}, topic {status.topic} in {status.system}, has come to {sent}, the table to {latest}."
+    lines = [status.trouble] if status.trouble else []
+    if status.waits:
+        lines.append(f"Some rows of {table} are told once a compaction has lifted them: `snapline compact {table} --full`.")
     row = (status.system, status.topic, status.sent, status.latest, behind, status.trouble or None)
     return Outcome(
         message,
         ["system", "topic", "sent", "latest", "behind", "trouble"],
         [tuple(None if value is None else str(value) for value in row)],
-        lines=[status.trouble] if status.trouble else [],
+        lines=lines,
         sound=not status.trouble and behind == 0,
     )
 

@@ -59,6 +59,12 @@ _AT_ONCE = 10_000
 _clients_log = logging.getLogger(f"{__name__}.clients")
 _clients_log.setLevel(logging.CRITICAL + 1)
 _opened: dict[tuple[int, tuple[tuple[str, str], ...]], "KafkaLog"] = {}
+_OTHER_LEADER = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+}
 _FENCING = {
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -169,10 +175,18 @@ class KafkaLog:
 
     def _offsets(self, topic: Topic, where: OffsetSpec, level: IsolationLevel) -> tuple[int, ...]:
         asked = {TopicPartition(topic.name, number): where for number in range(topic.partitions)}
+        deadline = time.monotonic() + self._patience
         with self._told(f"read offsets of topic {topic.name!r}"):
-            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._patience)
-            found = {partition.partition: self._done(answer).offset for partition, answer in answers.items()}
-        return tuple(found[number] for number in range(topic.partitions))
+            while True:
+                try:
+                    answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._patience)
+                    found = {partition.partition: self._done(answer).offset for partition, answer in answers.items()}
+                    return tuple(found[number] for number in range(topic.partitions))
+                except KafkaException as error:
+                    # The client learns of who leads a partition by now while it is told that it is another one.
+                    if error.args[0].code() not in _OTHER_LEADER or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.1)
 
     # --- reading
 

@@ -124,7 +124,7 @@ def unsent(store: TableStore) -> str | None:
         return None
     return (
         f"the log has come to snapshot {sent or 'none'}, the table to {latest}: the next commit sends what is missing, or "
-        f"`snapline log catch-up {store.identifier.full_name}`"
+        f"`snapline log catch-up {store.identifier.full_name}`; `snapline log status` asks what keeps it"
     )
 
 

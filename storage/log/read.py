@@ -29,7 +29,7 @@ from ..read.changes import (
     plan_first_reading,
 )
 from ..read.split_read import ReadRequest
-from ..read.stream_scan import FULL, NOTHING_READ, StartUp, first_position
+from ..read.stream_scan import FULL, NOTHING_READ, StartUp, first_position, refuse_beyond
 from .debezium import decode_values
 from .definition import UPSERT, changelog_mode, log_options, own_topic
 from .log_store import Position, Topic
@@ -83,6 +83,8 @@ class LogStream:
         """
         if store.identifier.branch != MAIN_BRANCH:
             raise InvalidRequest(f"{store.identifier} is a branch: main is what the log is of. Follow the table.")
+        if isinstance(begin, StartUp):
+            refuse_beyond(store, begin)
         self._store = store
         self._request = ReadRequest(store, (), None)
         self._is_upsert = has_log(store.schema.options) and changelog_mode(store.schema) == UPSERT

@@ -262,6 +262,14 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
             raise store.snapshots.missing(snapshot_id)
 
 
+def has_untold(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot has files of whose rows a later compaction tells."""
+    level = store.options.told_level
+    if level is None or not store.schema.primary_keys:
+        return False
+    return any(entry.file.level < level for entry in live_files(store.manifests_of(snapshot), store.manifests.read))
+
+
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
     """All rows of a snapshot, as a reader of changes begins with them."""
     columns = (*_columns_needed(request), *request.metadata)
@@ -313,10 +321,12 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     removed = [entry for entry in delta if entry.kind != ADD]
     told = _told_level(store, snapshot)
     marks = _marks_of(store, snapshot)
-    if removed and store.schema.primary_keys:
-        # Files may have gone from between others: what merging makes of the buckets tells, before and after.
-        added, removed = _around(store, snapshot, delta)
-    marked = [] if store.schema.primary_keys or not marks.changed else _marked(store, snapshot, marks, added)
+    marked = _marked(store, snapshot, marks, added) if marks.changed else []
+    if store.schema.primary_keys and (removed or marked):
+        # Files may have gone from between others, or their rows by marks: what merging makes of the buckets tells, before and
+        # after.
+        added, removed = _around(store, snapshot, [*delta, *marked])
+        marked = []
     yield from _plan(
         request,
         snapshot,
@@ -359,10 +369,10 @@ def _told_level(store: TableStore, snapshot: Snapshot) -> int:
 
 
 def _around(
-    store: TableStore, snapshot: Snapshot, delta: Sequence[ManifestEntry]
+    store: TableStore, snapshot: Snapshot, changed: Sequence[ManifestEntry]
 ) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
-    """The live files after a commit and before it, in the buckets that it touched."""
-    touched = {entry.place for entry in delta}
+    """The live files after a commit and before it, in the buckets in which files have changed."""
+    touched = {entry.place for entry in changed}
 
     def is_touched(entry: ManifestEntry) -> bool:
         return entry.place in touched

@@ -302,8 +302,8 @@ def _refuse_connector(found: TableDefinition) -> None:
     connector = found.options.pop("connector", None)
     if connector not in (None, "paimon", "table-store", "snapline"):
         raise Unsupported(
-            f"'connector' = {connector!r}: only tables of the store can be created. Leave the option out, or read the other "
-            "system in an asset."
+            f"'connector' = {connector!r} is not there: without the option a table of the store is made, with 'kafka' or "
+            "'upsert-kafka' one of a topic. Read any other system in an asset."
         )
     if found.metadata_columns:
         raise Unsupported(

@@ -40,9 +40,13 @@ def _go_on(table: Table, chance: random.Random, count: int) -> None:
         if chance.random() < 0.3 and not adds_up:
             table.delete(f"k in ({keys[0]}, {keys[1]})")
         else:
-            table.write(Rows.from_pydict({"k": keys, "v": [chance.randrange(100) for _ in keys]}, _SCHEMA))
+            _write(table, {key: chance.randrange(100) for key in keys})
         if chance.random() < 0.3:
             table.compact(full=chance.random() < 0.5)
+
+
+def _write(table: Table, rows: dict[int, int]) -> None:
+    table.write(Rows.from_pydict({"k": [*rows], "v": [*rows.values()]}, _SCHEMA))
 
 
 def _applied(state: dict[int, int], changes: Iterable[dict[str, object]]) -> dict[int, int]:
@@ -83,3 +87,22 @@ def test_a_copy_begins_with_what_changes_have_told(table: Table) -> None:
     table.compact(full=True)
     for number, rows in begun.items():
         assert _applied(rows, table.changes(after=number).to_pylist()) == _by_key(table.to_arrow()), number
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_a_rollback_that_marks_rows_and_takes_no_file_away_tells_that_they_go(catalog: Catalog, producer: str) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": producer}
+    table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
+    _write(table, {1: 10, 2: 20, 3: 30, 4: 40, 5: 50, 6: 60})
+    table.compact(full=True)
+    before = table.snapshots.latest_id()
+    assert before is not None
+    _write(table, {2: 21})
+    table.delete("k = 3")
+    after = table.snapshots.latest_id()
+    assert after is not None
+    table.rollback_to(before)
+    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    assert copy[3] == 30
+    table.rollback_to(after)
+    assert _applied(copy, table.changes(after=begun).to_pylist()) == _by_key(table.to_arrow())

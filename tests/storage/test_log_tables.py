@@ -12,6 +12,7 @@ from storage import (
     Catalog,
     FailedWork,
     InvalidRequest,
+    NotFound,
     RenameColumn,
     SetOptions,
     StorageError,
@@ -279,6 +280,28 @@ def test_a_log_says_how_far_it_has_come(catalog: Catalog, log: MemoryLog, monkey
         with pytest.raises(InvalidRequest, match="has no log"):
             act()
     assert sorted(k for step in plain.follow() for k in step.rows["k"].to_pylist()) == []
+
+
+def test_rows_of_which_a_compaction_tells_are_followed_once_and_the_status_says_that_they_wait(
+    catalog: Catalog, log: MemoryLog
+) -> None:
+    table = made(catalog, {"changelog-producer": "full-compaction", "log.changelog-mode": "all"})
+    table.write(rows((1, "a"), (2, "b")))
+    assert table.log.status().waits
+    stream = table.follow()
+    told = [row for step in stream for row in step.rows.to_pylist()]
+    table.compact(full=True)
+    assert not table.log.status().waits
+    told += [row for step in stream for row in step.rows.to_pylist()]
+    assert sorted((row["rowkind"], row["k"]) for row in told) == [("+I", 1), ("+I", 2)]
+
+
+def test_a_stream_does_not_wait_for_a_snapshot_that_is_far_off(catalog: Catalog, log: MemoryLog) -> None:
+    table = made(catalog)
+    table.write(rows((1, "a")))
+    with pytest.raises(NotFound, match="Snapshot 99 of .* does not exist: the latest is 1"):
+        table.follow("from-snapshot", snapshot_id=99)
+    table.follow("from-snapshot", snapshot_id=2)
 
 
 def test_a_log_that_does_not_answer_is_left_alone_for_a_while(
