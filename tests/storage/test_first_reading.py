@@ -93,7 +93,8 @@ def test_a_copy_begins_with_what_changes_have_told(table: Table) -> None:
 def test_a_rollback_that_marks_rows_and_takes_no_file_away_tells_that_they_go(catalog: Catalog, producer: str) -> None:
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": producer}
     table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
-    _write(table, {1: 10, 2: 20, 3: 30, 4: 40, 5: 50, 6: 60})
+    # So many that no compaction of few rows takes their file away.
+    _write(table, {number: 10 * number for number in range(1, 5_000)})
     table.compact(full=True)
     before = table.snapshots.latest_id()
     assert before is not None
