@@ -177,7 +177,7 @@ class Table:
     @outcome(_NOTHING_CHANGED)
     def as_told(self, version: Version = None) -> "Table":
         """The same table with the rows that changes up to a version have told of, with which a copy begins that is kept by
-        `changes(after=version)`: without those that a later compaction tells (`changelog-producer` = `lookup`, `full-compaction`).
+        `changes(after=version)`: without those that a later compaction tells (`lookup`, `full-compaction`).
         It can be read, not written. Raises Unsupported for rows of postponed buckets that changes have told before.
         """
         store, snapshot = resolve_version(self._store, self._version if version is None else version)

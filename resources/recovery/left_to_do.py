@@ -7,6 +7,7 @@ from storage import NotFound, Snapshot, SnapshotRef
 from ..assets.table_asset import TableAsset
 from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .record import TableRecord
+from .replay import is_written, own_snapshots
 from .stages import Recovery
 
 WHOLE = "*"
@@ -27,7 +28,7 @@ def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str
             if not _is_current(recovery, assets[name], record):
                 left.add(name)
     for name, record in recovery.record.tables.items():
-        if name in tables and name not in assets and not record.corrected:
+        if name in tables and name not in assets and not record.corrected and not _is_mains(recovery, name, record):
             inputs[name] = _inputs_by_hand(recovery, name, tables[name])
             if not _is_current_by_hand(recovery, name, tables[name], inputs[name]):
                 left.add(name)
@@ -52,6 +53,11 @@ def _sources(recovery: Recovery, snapshot: Snapshot) -> list[SnapshotRef]:
 def _plain(ref: SnapshotRef) -> str:
     """The name of a table without its branch."""
     return f"{ref.database}.{ref.table}"
+
+
+def _is_mains(recovery: Recovery, name: str, record: TableRecord) -> bool:
+    """Whether a table was branched, by a statement that has not written yet, and holds what main has."""
+    return record.partitions == [] and record.replayed_at is None and not has_changed(recovery, name, record)
 
 
 def _is_current_by_hand(recovery: Recovery, name: str, record: TableRecord, inputs: Collection[str]) -> bool:
@@ -89,20 +95,13 @@ def _time_of(recovery: Recovery, ref: SnapshotRef) -> int:
 
 def has_changed(recovery: Recovery, name: str, record: TableRecord) -> bool:
     """Whether the branch of a table was written to by other than a replay of main."""
-    return any(
-        snapshot.changes_rows or snapshot.operation == "ROLLBACK" for snapshot in _own_snapshots(recovery, name, record)
-    )
+    return recovery.is_branched(name) and is_written(recovery.branched(name), record.branch_at)
 
 
 def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterator[Snapshot]:
-    """What was committed to the branch since it began, newest first; no replays of main, and no compactions."""
-    if not recovery.is_branched(name):
-        return
-    for snapshot in recovery.branched(name).snapshots.backwards():
-        if snapshot.id <= (record.branch_at or 0):
-            return
-        if snapshot.commit_kind != "COMPACT" and snapshot.commit_user != recovery.replay_user:
-            yield snapshot
+    """What was committed to the branch since it began, as `own_snapshots`."""
+    if recovery.is_branched(name):
+        yield from own_snapshots(recovery.branched(name), record.branch_at)
 
 
 def makings(recovery: Recovery, name: str, record: TableRecord) -> dict[str, Snapshot]:

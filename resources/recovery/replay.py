@@ -33,6 +33,21 @@ def replay_user(recovery: str) -> str:
     return f"recovery/{recovery}/replay"
 
 
+def own_snapshots(branch: Table, after: int | None) -> Iterator[Snapshot]:
+    """What was committed to the branch of a recovery after a snapshot, newest first; no replays of main, and no compactions."""
+    user = replay_user(branch.identifier.branch)
+    for snapshot in branch.snapshots.backwards():
+        if snapshot.id <= (after or 0):
+            return
+        if snapshot.commit_kind != "COMPACT" and snapshot.commit_user != user:
+            yield snapshot
+
+
+def is_written(branch: Table, after: int | None) -> bool:
+    """Whether the branch of a recovery was written to after a snapshot by other than a replay of main."""
+    return any(one.changes_rows or one.operation == "ROLLBACK" for one in own_snapshots(branch, after))
+
+
 def is_own(snapshot: Snapshot, recovery: str) -> bool:
     """Whether a snapshot of main was put there from the branch of a recovery, by its publication or by hand."""
     if snapshot.commit_user.startswith((f"recovery/{recovery}/", f"publication/{recovery}/")):

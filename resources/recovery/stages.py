@@ -42,7 +42,7 @@ from .record import (
     set_record_aside,
 )
 from .renamed import Renamed, former_since, source_now
-from .replay import bring, is_own, replay_user
+from .replay import bring, is_own, is_written, replay_user
 
 
 class Recovery:
@@ -352,7 +352,8 @@ class Recovery:
         to be computed anew. A publication of the recovery that died is finished first; `made_from` gives the properties of its
         commits, as of `BranchSet.adopt`.
 
-        The changes of the corrected table are applied to its branch. Of the others the partitions that main has changed
+        The changes of the corrected table are applied to its branch, and so they are to a branch, of a table in no plan, on
+        which nothing was written: whoever has made it may be about to. Of the others the partitions that main has changed
         since are computed anew; what no asset makes, and was written by hand before, is left to be written again. Tables
         without a branch are read as main has them now, so that what was computed from older ones is left to do.
         """
@@ -366,8 +367,8 @@ class Recovery:
             main = self._catalog.table(name)
             head = main.last_change()
             assert head is not None
-            if table.corrected:
-                bring(main, self.branched(name), table.main or 0, head.snapshot_id)
+            brought = self._brought(name, table, head.snapshot_id)
+            if brought:
                 partitions = table.partitions
             elif table.partitions is None:
                 partitions = None
@@ -378,10 +379,27 @@ class Recovery:
                 anew.append(name)
             identity = self._identity(name, head.snapshot_id)
             moved = replace(table, main=head.snapshot_id, main_identity=identity, partitions=partitions)
-            if not table.corrected and self.is_branched(name):
+            if not brought and self.is_branched(name):
                 moved = replace(moved, replayed_at=self.branched(name).snapshots.latest_id())
             seen = change_record(self._catalog, seen, partial(_with_moved, name=name, moved=moved))
         return anew
+
+    def _brought(self, name: str, table: TableRecord, until: int) -> bool:
+        """Bring what main has done to the branch of a table, where that is how it is replayed; else False."""
+        if not table.corrected and (self.record.mode != "full" or not self._is_unwritten(name, table)):
+            return False
+        try:
+            bring(self._catalog.table(name), self.branched(name), table.main or 0, until)
+        except InvalidRequest:
+            if table.corrected:
+                raise
+            return False
+        return True
+
+    def _is_unwritten(self, name: str, table: TableRecord) -> bool:
+        """Whether a table that is in no plan was branched, and not written on its branch."""
+        is_unplanned = table.partitions == [] and table.replayed_at is None
+        return is_unplanned and self.is_branched(name) and not is_written(self.branched(name), table.branch_at)
 
     def _rebased(self) -> RecoveryRecord:
         """Move the tables that are read outside of the branch to main's present state."""

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from ..errors import CommitConflict, NotFound
+from ..errors import CommitConflict, NotFound, RowsChanged
 from ..format.deletion_vector import DeletionVector
 from ..lsm.changelog import changelog
 from ..lsm.merge_engines import merge_engine_of
@@ -142,12 +142,18 @@ def compact(
         store.refuse_other_table()
         return settled
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
-    return TableCommit(store, commit_id, listeners).commit(
-        [result.message for result in results],
-        deleted=[entry for result in results for entry in result.deleted],
-        kind=COMPACT,
-        operation="COMPACT",
-    )
+    try:
+        return TableCommit(store, commit_id, listeners).commit(
+            [result.message for result in results],
+            deleted=[entry for result in results for entry in result.deleted],
+            kind=COMPACT,
+            operation="COMPACT",
+        )
+    except RowsChanged as error:
+        raise CommitConflict(
+            f"{store.identifier}: another commit has changed what was to be compacted ({error}) Nothing is written; compact it "
+            "again."
+        ) from None
 
 
 def compact_after(

@@ -116,8 +116,8 @@ class VectorChange:
         name = self._store.identifier
         if mark.name not in there:
             raise RowsChanged(
-                f"Data file {mark.name} of {name}, of which rows were to be deleted, is not there any more. Read the table again "
-                "and repeat the operation."
+                f"Data file {mark.name} of {name} was read, and is not there any more. Read the table again and repeat the "
+                "operation."
             )
         if not self._is_same(mark.name, mark.read):
             raise RowsChanged(

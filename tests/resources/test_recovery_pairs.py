@@ -71,8 +71,10 @@ def _main_is_wrong(session: Session, state: str, finished: set[str]) -> list[str
     wrong = []
     if [one for one in found if one not in ((2, 20), (2, 666))] != kept or len(found) != len(kept) + 1:
         wrong.append(f"main has {found}")
-    # What is written beside the plan is written by everybody who does so.
-    if [one for one in other if one != (9, 9)] != [(1, 1), *([(5, 5)] if moved else [])]:
+    # What is written beside the plan is written by everybody who does so. Written once more behind a replay that said so, by who
+    # died behind his commit, it stands for what production has done.
+    expected = [(1, 1)] if other.count((9, 9)) == 2 and "replay" in finished else [(1, 1), *([(5, 5)] if moved else [])]
+    if [one for one in other if one != (9, 9)] not in (expected, [(1, 1), *([(5, 5)] if moved else [])]):
         wrong.append(f"main of the other table has {other}")
     return wrong
 

@@ -15,13 +15,12 @@ from storage.engines.merge_clauses import MergeClause
 from storage.errors import CorruptData, RowsChanged
 from storage.file_io import FileIO
 from storage.format.deletion_vector import encode_index_file
-from storage.maintain.compaction import compact_bucket, plan_compaction
+from storage.maintain.compaction import BucketCompaction, BucketResult, compact, compact_bucket
 from storage.metadata.index_manifest import index_files_of, vectors_of
 from storage.read.predicate import Comparison
 from storage.read.split_read import ReadRequest
 from storage.read.stream_scan import StartUp, first_position, next_position, plan_step
 from storage.row_changes import rewrite_files
-from storage.write.commit import TableCommit
 from storage.write.commit_id import CommitId
 from tests import scale
 
@@ -380,16 +379,15 @@ def test_a_compaction_notices_rows_that_were_deleted_meanwhile(has_key: bool, ca
     other = catalog.table(str(table.identifier))
     table.write(rows(range(1000)))
     table.write(rows(range(1000, 1010)))
-    plans = plan_compaction(table.store, table.snapshot(), full=True)
-    results = [compact_bucket(table.store, plan) for plan in plans]
-    other.delete("id = 3")
-    commit = TableCommit(table.store, CommitId("compactor"))
-    with pytest.raises(CommitConflict):
-        commit.commit(
-            [one.message for one in results],
-            deleted=[entry for one in results for entry in one.deleted],
-            kind="COMPACT",
-        )
+
+    def run(plans: list[BucketCompaction]) -> list[BucketResult]:
+        results = [compact_bucket(table.store, plan) for plan in plans]
+        other.delete("id = 3")
+        return results
+
+    with pytest.raises(CommitConflict, match="another commit has changed what was to be compacted") as raised:
+        compact(table.store, full=True, run=run)
+    assert not isinstance(raised.value, RowsChanged)
     assert table.count() == 1009
     table.compact()
     assert table.count() == 1009

@@ -13,7 +13,11 @@ _SCHEMA = schema([("k", int64()), ("v", int64())])
 _TABLES = {
     "lookup": {"changelog-producer": "lookup"},
     "lookup, compacted by others": {"changelog-producer": "lookup", "write-only": "true"},
-    "lookup, deletion vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true", "write-only": "true"},
+    "lookup, deletion vectors": {
+        "changelog-producer": "lookup",
+        "deletion-vectors.enabled": "true",
+        "write-only": "true",
+    },
     "full compaction": {"changelog-producer": "full-compaction"},
     "full compaction of many levels": {"changelog-producer": "full-compaction", "num-levels": "6"},
     "lookup, added up": {
@@ -83,7 +87,9 @@ def test_a_stream_that_begins_at_any_snapshot_tells_each_change_once(table: Tabl
 
 
 def test_a_copy_begins_with_what_changes_have_told(table: Table) -> None:
-    begun = {number: _by_key(table.as_told(number).to_arrow()) for number in range(1, (table.snapshots.latest_id() or 0) + 1)}
+    begun = {
+        number: _by_key(table.as_told(number).to_arrow()) for number in range(1, (table.snapshots.latest_id() or 0) + 1)
+    }
     table.compact(full=True)
     for number, rows in begun.items():
         assert _applied(rows, table.changes(after=number).to_pylist()) == _by_key(table.to_arrow()), number

@@ -299,7 +299,7 @@ def test_rows_of_which_a_compaction_tells_are_followed_once_and_the_status_says_
 def test_a_stream_does_not_wait_for_a_snapshot_that_is_far_off(catalog: Catalog, log: MemoryLog) -> None:
     table = made(catalog)
     table.write(rows((1, "a")))
-    with pytest.raises(NotFound, match="Snapshot 99 of .* does not exist: the latest is 1"):
+    with pytest.raises(NotFound, match=r"Snapshot 99 of .* does not exist: the latest is 1"):
         table.follow("from-snapshot", snapshot_id=99)
     table.follow("from-snapshot", snapshot_id=2)
 
