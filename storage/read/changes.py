@@ -71,7 +71,7 @@ class Marks:
 class ChangeSplit:
     """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
-    The rows of the files with the kinds they have; where files were `replaced`, what the rows of both sides differ in;
+    The rows of the files with the kinds they have; if it `compares`, what the rows of both sides, `replaced` and these, differ in;
     or all rows of `current`, as a first reading of the table; or what the `parts` of a snapshot tell, where keys move from one
     partition to another: a key leaves before it comes. With deletion vectors, `marks` are those of the bucket, or the
     partition, before and after, and `marked` the files that stay and have other ones.
@@ -88,6 +88,7 @@ class ChangeSplit:
     marks: "Marks" = field(default_factory=lambda: Marks({}, {}))
     marked: tuple[ManifestEntry, ...] = ()
     parts: "tuple[ChangeSplit, ...]" = ()
+    compares: bool = False
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Batches of `changes_schema`; none of them empty. The order of commits is kept within a bucket."""
@@ -119,7 +120,7 @@ class ChangeSplit:
                 yield self._of_commit(_kind(INSERT, rows), rows)
         elif self.parts:
             yield from self._together()
-        elif self.replaced or self.marked:
+        elif self.compares:
             yield from self._difference()
         else:
             for entry in self.entries:
@@ -141,7 +142,8 @@ class ChangeSplit:
         if not told:
             return
         kinds = pa.chunked_array([kinds for kinds, _ in told]).combine_chunks()
-        rows = pa.Table.from_batches([rows for _, rows in told])
+        # Rows that were compared have columns that are NOT NULL.
+        rows = pa.concat_tables([pa.Table.from_batches([rows]) for _, rows in told], promote_options="default")
         schema = self.request.store.schema
         keys, partitions = (rows.select(list(names)) for names in (schema.primary_keys, schema.partition_keys))
         retracts = pc.is_in(kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]])).to_numpy(zero_copy_only=False)
@@ -322,7 +324,9 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     told = _told_level(store, snapshot)
     marks = _marks_of(store, snapshot)
     marked = _marked(store, snapshot, marks, added) if marks.changed else []
-    if store.schema.primary_keys and (removed or marked):
+    # Where changes are complete, what comes on top of other rows is told with those that it replaces.
+    is_complete = store.options.told_level is not None and snapshot.commit_kind == OVERWRITE
+    if store.schema.primary_keys and (removed or marked or is_complete):
         # Files may have gone from between others, or their rows by marks: what merging makes of the buckets tells, before and
         # after.
         added, removed = _around(store, snapshot, [*delta, *marked])
@@ -334,6 +338,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         [entry for entry in removed if entry.file.level >= told],
         marks,
         marked,
+        compares=is_complete,
     )
 
 
@@ -390,15 +395,17 @@ def _plan(
     marks: "Marks | None" = None,
     marked: Sequence[ManifestEntry] = (),
     origins: Origins | None = None,
+    *,
+    compares: bool = False,
 ) -> Iterator[ChangeSplit]:
     store = request.store
     if origins is None and tells_of_commits(request):
         origins = told_by(snapshot)
-    replaced = {entry.partition for entry in (*removed, *marked)}
+    compared = {entry.partition for entry in (*removed, *marked, *(added if compares else ()))}
 
     def place(entry: ManifestEntry) -> tuple[bytes, int]:
         # What replaces a row may lie in another bucket, if their number changed.
-        return entry.partition, -1 if entry.partition in replaced else entry.bucket
+        return entry.partition, -1 if entry.partition in compared else entry.bucket
 
     def order(entry: ManifestEntry) -> tuple[object, ...]:
         return (*place(entry), entry.bucket, entry.file.min_sequence_number, entry.file.name)
@@ -419,6 +426,7 @@ def _plan(
             origins=origins or Origins(),
             marks=marks or Marks({}, {}),
             marked=stayed.get(where, ()),
+            compares=where[0] in compared,
         )
         for where in told
     )
