@@ -71,7 +71,7 @@ class Marks:
 class ChangeSplit:
     """What one snapshot did to one bucket, or by replacing files to one partition, as a task can read it.
 
-    The rows of the files with the kinds they have; if it `compares`, what the rows of both sides, `replaced` and these, differ in;
+    The rows of the files with the kinds they have; if it `compares`, what they and the rows of those `replaced` differ in;
     or all rows of `current`, as a first reading of the table; or what the `parts` of a snapshot tell, where keys move from one
     partition to another: a key leaves before it comes. With deletion vectors, `marks` are those of the bucket, or the
     partition, before and after, and `marked` the files that stay and have other ones.

@@ -113,3 +113,26 @@ def test_a_rollback_that_marks_rows_and_takes_no_file_away_tells_that_they_go(ca
     assert copy[3] == 30
     table.rollback_to(after)
     assert _applied(copy, table.changes(after=begun).to_pylist()) == _by_key(table.to_arrow())
+
+
+def test_a_merge_on_top_of_other_rows_is_told_with_those_that_it_replaces(catalog: Catalog) -> None:
+    options = {"bucket": "1", "changelog-producer": "lookup"}
+    table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
+    _write(table, {number: number for number in range(1, 5_000)})
+    table.compact(full=True)
+    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    table.branches.create("fix")
+    _write(table.on_branch("fix"), {2: 22, 9_999: 1})
+    table.on_branch("fix").delete("k = 3")
+    table.branches.merge("fix")
+    assert _applied(copy, table.changes(after=begun).to_pylist()) == _by_key(table.to_arrow())
+
+
+def test_a_rollback_of_keys_in_several_partitions_is_told(catalog: Catalog) -> None:
+    table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], partition_by=["v"], options={"bucket": "-1"})
+    _write(table, {1: 0, 2: 0})
+    table.truncate()
+    _write(table, {3: 1})
+    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    table.rollback_to(1)
+    assert _applied(copy, table.changes(after=begun).to_pylist()) == {1: 0, 2: 0}
