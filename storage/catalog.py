@@ -276,6 +276,8 @@ class Catalog:
         elif identifier.branch != MAIN_BRANCH and self.exists(identifier.full_name):
             branches = self.table(identifier.full_name).branches.names()
             existing = f"Branches of {identifier.full_name}: {', '.join(branches) or 'none but main'}."
+        elif identifier.table in self.kafka_tables.names(identifier.database):
+            existing = "It is a Kafka table, which has no snapshots, branches or system tables."
         else:
             existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
         refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)

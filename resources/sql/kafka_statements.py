@@ -237,10 +237,10 @@ def _listed(tree: exp.Insert, table: KafkaTable) -> list[str]:
 def _not_null(parts: Iterator[pa.Table], schema: pa.Schema, table: KafkaTable) -> Iterator[pa.Table]:
     for part in parts:
         for field, column in zip(schema, part.columns, strict=True):
-            if not field.nullable and column.null_count:
-                raise InvalidRequest(
-                    f"Column {field.name!r} of {table.identifier} is NOT NULL, and a row has no value."
-                )
+            is_key = field.name in table.primary_key
+            if column.null_count and (is_key or not field.nullable):
+                what = "part of the PRIMARY KEY" if is_key else "NOT NULL"
+                raise InvalidRequest(f"Column {field.name!r} of {table.identifier} is {what}, and a row has no value.")
         yield part
 
 

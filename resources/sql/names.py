@@ -24,7 +24,7 @@ from storage import (
     View,
     version_of_options,
 )
-from storage.engines.kafka_rows import READ_OPTIONS
+from storage.engines.kafka_rows import options_of_reads
 from storage.sql.dialect import HINT_OPTIONS
 
 from ..warehouse.catalogs import CATALOG_NAME
@@ -308,6 +308,8 @@ class Names:
 
     def _nearest(self, place: Place) -> str:
         catalog, database = self.catalog(place), place.identifier.database
+        if place.identifier.table in catalog.kafka_tables.names(database):
+            return ""
         others = [*catalog.views.names(database), *catalog.kafka_tables.names(database)]
         known = [*catalog.tables(), *(f"{database}.{name}" for name in others)]
         found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
@@ -330,11 +332,10 @@ def _of_topic(topic: KafkaTable, node: exp.Table, place: Place) -> Source:
             f"{topic.identifier} is a Kafka table, which has no versions: OPTIONS('scan.startup.mode' = …)."
         )
     given = dict(node.meta.get(HINT_OPTIONS) or ())
+    known = options_of_reads(topic.options)
     for key in given:
-        if key not in READ_OPTIONS:
-            raise InvalidRequest(
-                f"Option {key!r} is none of a Kafka table that is read. Options: {', '.join(READ_OPTIONS)}."
-            )
+        if key not in known:
+            raise InvalidRequest(f"Option {key!r} is none of a Kafka table that is read. Options: {', '.join(known)}.")
     topic = replace(topic, options={**topic.options, **given})
     return Source(str(topic.identifier), topic.schema, catalog=place.catalog, options=given, kafka=topic)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ..errors import Unsupported
 from ..identifier import Identifier
 from ..kafka.definition import CONNECTORS, KafkaColumn, KafkaTable
-from ..kafka.options import READ_OPTIONS
+from ..kafka.options import options_of_reads
 from ..kafka.ranges import OffsetRange, bounded_ranges
 from ..kafka.read import KafkaScan
 from ..kafka.table_checks import check_table, check_writable
@@ -19,11 +19,11 @@ from .duckdb_json import DuckDbJson
 
 __all__ = [
     "CONNECTORS",
-    "READ_OPTIONS",
     "KafkaColumn",
     "OffsetRange",
     "check_topic_table",
     "check_topic_writable",
+    "options_of_reads",
     "read_topic",
     "scan_topic",
     "topic_table_like",

@@ -181,9 +181,11 @@ def read_datum(data: bytes, parsed_schema: Any) -> dict[str, Any]:
     buffer = io.BytesIO(data)
     try:
         record: Any = fastavro.schemaless_reader(buffer, parsed_schema, None)
+    except (IndexError, EOFError):
+        raise ValueError("It ends too early, or is of another schema.") from None
     # The bytes are in memory: whatever goes wrong is their fault.
     except Exception as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from None
+        raise ValueError(f"It is of another schema, or damaged ({type(error).__name__}: {error}).") from None
     if left := len(data) - buffer.tell():
         raise ValueError(f"{left} bytes are left over.")
     return dict(record)

@@ -62,6 +62,7 @@ READ_OPTIONS = (
     *("scan.startup.mode", "scan.startup.timestamp-millis", "scan.startup.specific-offsets", "scan.bounded.mode"),
     *("scan.bounded.timestamp-millis", "scan.bounded.specific-offsets", "scan.isolation", "properties.group.id"),
 )
+_IGNORES = "ignore-parse-errors"
 _UNBUILT = {
     "topic-pattern": "Name the topics: 'topic' = 'a;b'.",
     "sink.partitioner": "Records go where the client puts those of their key.",
@@ -96,6 +97,13 @@ class KafkaOptions:
     def is_upsert(self) -> bool:
         """Whether a record replaces the row of its key."""
         return self.connector == "upsert-kafka"
+
+
+def options_of_reads(given: Mapping[str, str]) -> tuple[str, ...]:
+    """What a query may say for itself of a table with these options."""
+    sides = {"value": given.get("value.format") or given.get("format"), "key": given.get("key.format")}
+    known = [f"{side}.{name}.{_IGNORES}" for side, name in sides.items() if name not in (None, "raw")]
+    return (*READ_OPTIONS, *known)
 
 
 def read_options(given: Mapping[str, str]) -> KafkaOptions:

@@ -198,9 +198,12 @@ class KafkaScan:
         raw = values[first.message].as_py()
         shown = repr(raw[:_LONGEST_SHOWN]) + ("…" if len(raw) > _LONGEST_SHOWN else "")
         name = options.value_format if side == VALUE else options.key_format
+        option = f"'{side}.{name}.ignore-parse-errors' = 'true'"
+        way_out = f"{option} of the table, or in OPTIONS(…) of the query, leaves such records out."
+        if name == "raw":
+            way_out = "Read the column as BYTES."
         raise CorruptData(
-            f"The {side} of the record at {records.place(first.message)} is no {name}: {first.reason} It is {shown}. "
-            f"'{side}.{name}.ignore-parse-errors' = 'true' leaves such records out."
+            f"The {side} of the record at {records.place(first.message)} is no {name}: {first.reason} It is {shown}. {way_out}"
         )
 
     def _verify(self, rows: pa.Table, key: Decoded, key_at: pa.Array, messages: pa.Array, records: Records) -> None:

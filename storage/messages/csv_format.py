@@ -93,8 +93,9 @@ class CsvFormat:
     def decode(self, values: pa.Array, metadata: Sequence[str] = ()) -> Decoded:
         """See `MessageFormat.decode`."""
         check_metadata(self.name, self.readable_metadata, metadata)
-        texts, places, malformed = texts_of(values)
-        table = self._parsed(texts)
+        # The only column may be null, which is written as nothing.
+        texts, places, malformed = texts_of(values, keeps_empty=len(self.fields) == 1)
+        table = self._parsed(texts) if self._are_lines(texts) else None
         if table is None:
             table, good, broken = self._one_by_one(texts)
             malformed += [Malformed(places[each.message].as_py(), each.reason) for each in broken]
@@ -110,11 +111,20 @@ class CsvFormat:
             rows, places = rows.take(kept), places.take(kept)
         return Decoded(rows, inserted(len(places)), places, {}, in_order(malformed))
 
+    def _are_lines(self, texts: pa.Array) -> bool:
+        """Whether the messages may be read together: each is one line, and ends what it begins."""
+        if pc.any(pc.match_substring_regex(texts, "[\\n\\r]")).as_py():
+            return False
+        if self._values["disable-quote-character"]:
+            return True
+        quotes = pc.count_substring(texts, self._values["quote-character"])
+        return not pc.any(pc.not_equal(pc.bit_wise_and(quotes, 1), 0)).as_py()
+
     def _parsed(self, texts: pa.Array) -> pa.Table | None:
-        """All messages at once, as texts; None if some is no line of its own."""
+        """Messages at once, as texts; None if some is not one row."""
         if not self.fields or not len(texts):
             return pa.table({each.name: pa.array([], pa.string()) for each in self.fields}) if self.fields else None
-        block = "\n".join(texts.to_pylist()).encode()
+        block = "".join(f"{text}\n" for text in texts.to_pylist()).encode()
         quote = False if self._values["disable-quote-character"] else self._values["quote-character"]
         names = [each.name for each in self.fields]
         try:
@@ -122,7 +132,10 @@ class CsvFormat:
                 pa.BufferReader(block),
                 arrow_csv.ReadOptions(column_names=[f"c{index}" for index in range(len(names))]),
                 arrow_csv.ParseOptions(
-                    delimiter=self._values["field-delimiter"], quote_char=quote, newlines_in_values=True
+                    delimiter=self._values["field-delimiter"],
+                    quote_char=quote,
+                    newlines_in_values=True,
+                    ignore_empty_lines=False,
                 ),
                 arrow_csv.ConvertOptions(
                     column_types={f"c{index}": pa.string() for index in range(len(names))},
@@ -136,23 +149,36 @@ class CsvFormat:
         return table.rename_columns(names) if table.num_rows == len(texts) else None
 
     def _one_by_one(self, texts: pa.Array) -> tuple[pa.Table, pa.Array, list[Malformed]]:
-        rows: list[list[str | None]] = []
+        """Each message by itself: the rows, which of the messages they are, and the others."""
+        rows = [pa.table({each.name: pa.array([], pa.string()) for each in self.fields})]
         good: list[int] = []
         broken: list[Malformed] = []
-        quoting: Any = csv.QUOTE_NONE if self._values["disable-quote-character"] else csv.QUOTE_MINIMAL
         for index, text in enumerate(texts.to_pylist()):
-            read = csv.reader(
-                io.StringIO(text, newline=""),
-                delimiter=self._values["field-delimiter"],
-                quotechar=self._values["quote-character"],
-                quoting=quoting,
-            )
-            lines = list(read)
-            if len(lines) == 1 and len(lines[0]) == len(self.fields):
-                rows.append([None if value == self._values["null-literal"] else value for value in lines[0]])
-                good.append(index)
+            reason = self._why_broken(text)
+            row = None if reason else self._parsed(texts.slice(index, 1))
+            if row is None or row.num_rows != 1:
+                broken.append(Malformed(index, reason or "It is not one line of values."))
             else:
-                found = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
-                broken.append(Malformed(index, f"It has {found}, and not one line of {len(self.fields)} values."))
-        columns = [pa.array([row[position] for row in rows], pa.string()) for position in range(len(self.fields))]
-        return pa.table(columns, [each.name for each in self.fields]), pa.array(good, pa.int64()), broken
+                rows.append(row)
+                good.append(index)
+        return pa.concat_tables(rows), pa.array(good, pa.int64()), broken
+
+    def _why_broken(self, text: str) -> str:
+        """Why a message is no row; empty if it is one. Which values are quoted, Python's reader does not tell."""
+        quoting: Any = csv.QUOTE_NONE if self._values["disable-quote-character"] else csv.QUOTE_MINIMAL
+        quote = self._values["quote-character"]
+        read = csv.reader(
+            io.StringIO(text, newline=""),
+            delimiter=self._values["field-delimiter"],
+            quotechar=quote,
+            quoting=quoting,
+            strict=True,
+        )
+        try:
+            lines = list(read) if text else [[""]]
+        except csv.Error as error:
+            return f"It is not one line of values quoted by {quote}: {error}."
+        if len(lines) == 1 and len(lines[0]) == len(self.fields):
+            return ""
+        found = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
+        return f"It has {found}, and not one line of {len(self.fields)} values."

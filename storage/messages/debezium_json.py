@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data_types import STRING, DataField, DataType, parse_type
+from ..errors import InvalidRequest
 from .change_rows import changes_in_order, columns_of, kinds_of, of_any
 from .json_codec import Fault, JsonCodec, check_json_fields
 from .json_format import VALUE_OPTIONS, as_messages, in_order, style_of, without, worded
@@ -78,6 +79,11 @@ class DebeziumJson:
 
     def encode(self, rows: pa.Table, kinds: pa.Array | None = None) -> pa.ChunkedArray:
         """See `MessageFormat.encode`."""
+        if self._values.get("schema-include"):
+            raise InvalidRequest(
+                f"Messages are written without a schema, and '{self.name}.schema-include' = 'true' is for those that have one: "
+                "write them by a table without the option."
+            )
         objects = self.codec.write(rows, self.fields, style_of(self._values))
         op = f'"{self.op_name}"'
         added = pc.binary_join_element_wise('{"before":null,"after":', objects, f',{op}:"{self.inserts[0]}"}}', "")

@@ -115,13 +115,15 @@ def check_metadata(name: str, readable: Mapping[str, DataType], asked: Iterable[
             raise InvalidRequest(f"Format {name!r} has no metadata {key!r}. It has: {', '.join(readable) or 'none'}.")
 
 
-def texts_of(values: pa.Array) -> tuple[pa.Array, pa.Array, list[Malformed]]:
+def texts_of(values: pa.Array, *, keeps_empty: bool = False) -> tuple[pa.Array, pa.Array, list[Malformed]]:
     """The messages that are there as texts (`pa.string`), their places (int64), and those that are no UTF-8.
 
-    Null and empty messages are tombstones: they are left out.
+    Null and empty messages are tombstones: they are left out; with `keeps_empty` an empty one is a message.
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    places = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(whole), 0), False)).cast(pa.int64())
+    places = pc.indices_nonzero(
+        pc.fill_null(pc.greater_equal(pc.binary_length(whole), 0 if keeps_empty else 1), False)
+    ).cast(pa.int64())
     present = whole if len(places) == len(whole) else whole.take(places)
     try:
         return present.cast(pa.string()), places, []

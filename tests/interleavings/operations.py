@@ -26,8 +26,10 @@ COMPACTED, LATE, DYNAMIC = "compacted", "late", "dynamic buckets"
 # With deletion vectors, with a key and without.
 MARKED, MARKED_PLAIN = "marked", "marked plain"
 KEYLESS = (PLAIN, MARKED_PLAIN)
-# Their tables have index files beside the data.
-INDEXED = (DYNAMIC, MARKED, MARKED_PLAIN)
+# A compaction tells of each write, in complete changes.
+LOOKED_UP = "looked up"
+# Their tables have index files, or changelogs, beside the data.
+INDEXED = (DYNAMIC, MARKED, MARKED_PLAIN, LOOKED_UP)
 # A commit that has landed, and expired.
 _LONG_AGO = CommitId("long ago", 1, exact=True)
 # Where a writer has left what it is to commit.
@@ -48,6 +50,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     DYNAMIC: {"bucket": -1, "dynamic-bucket.target-row-num": 2},
     MARKED: {"bucket": 1, "deletion-vectors.enabled": True},
     MARKED_PLAIN: {"deletion-vectors.enabled": True, "deletion-vectors.bitmap64": True},
+    LOOKED_UP: {"bucket": 1, "changelog-producer": "lookup"},
 }
 SCENARIOS = tuple(_OPTIONS)
 Act = Callable[[Catalog], Any]
@@ -250,7 +253,7 @@ def _write_and_adopt(catalog: Catalog) -> None:
     catalog.table(ORDERS).branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1, exact=True))
 
 
-ROWS = (KEYED, PLAIN, DYNAMIC, MARKED, MARKED_PLAIN)
+ROWS = (KEYED, PLAIN, DYNAMIC, MARKED, MARKED_PLAIN, LOOKED_UP)
 OPERATIONS = {
     one.name: one
     for one in [

@@ -282,6 +282,32 @@ def test_upserts_are_rows_and_tombstones(session: Session, define: Define, send:
         rows(session, "SELECT * FROM t")
 
 
+def test_a_row_of_a_topic_has_its_key(session: Session, define: Define) -> None:
+    columns = "id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED"
+    define(columns, connector="upsert-kafka", key_format="json", value_format="json")
+    with pytest.raises(InvalidRequest, match="part of the PRIMARY KEY"):
+        session.sql("INSERT INTO t VALUES (NULL, 'one')", "duckdb")
+
+
+def test_what_could_not_be_read_again_is_not_written(session: Session, define: Define) -> None:
+    define("id BIGINT", format="debezium-json", **{"debezium-json_schema__include": "true"})
+    with pytest.raises(InvalidRequest, match="written without a schema"):
+        session.sql("INSERT INTO t VALUES (1)", "duckdb")
+
+
+def test_a_query_leaves_out_what_it_says(session: Session, define: Define, send: Send) -> None:
+    define("id BIGINT", format="json")
+    send(b"broken")
+    send({"id": 1})
+    with pytest.raises(CorruptData, match=r"or in OPTIONS\(…\) of the query"):
+        rows(session, "SELECT * FROM t")
+    assert rows(session, "SELECT * FROM t /*+ OPTIONS('value.json.ignore-parse-errors' = 'true') */") == [(1,)]
+    with pytest.raises(InvalidRequest, match="is none of a Kafka table that is read"):
+        rows(session, "SELECT * FROM t /*+ OPTIONS('key.json.ignore-parse-errors' = 'true') */")
+    with pytest.raises(NotFound, match="It is a Kafka table, which has no snapshots"):
+        rows(session, "SELECT * FROM `t$snapshots`")
+
+
 def test_with_exactly_once_a_statement_that_fails_leaves_nothing(
     session: Session, define: Define, broker: str, topic: str
 ) -> None:

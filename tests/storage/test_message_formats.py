@@ -230,6 +230,29 @@ def test_lines_of_csv_are_read_by_the_rules_of_texts() -> None:
         made("csv", a={"type": "ARRAY", "element": "INT"})
 
 
+def test_a_quoted_text_of_csv_stays_one_beside_messages_that_are_broken() -> None:
+    got = decode(made("csv"), b'1,""', b"2,", b"3")
+    assert got.rows.to_pylist() == [{"id": 1, "name": ""}, {"id": 2, "name": None}]
+    got = decode(made("csv", {"null-literal": "NULL"}), b'1,"NULL"', b"2,NULL", b"3")
+    assert got.rows.to_pylist() == [{"id": 1, "name": "NULL"}, {"id": 2, "name": None}]
+    # Messages are not put together where one of them does not end what it begins, or is two.
+    got = decode(made("csv"), b'1,"a', b'b"', b"3,c\n4,d")
+    assert (got.rows.num_rows, [each.message for each in got.malformed]) == (0, [0, 1, 2])
+
+
+def test_rows_of_one_column_are_read_as_they_were_written_to_csv() -> None:
+    rows = pa.table({"name": [None, "", "a", '"']})
+    format_ = made("csv", name="STRING")
+    messages = format_.encode(rows)
+    assert messages.to_pylist() == [b"", b'""', b"a", b'""""']
+    assert format_.decode(messages.combine_chunks()).rows == rows
+
+
+def test_what_is_no_avro_is_told_in_words() -> None:
+    (broken,) = decode(made("avro"), b"zz").malformed
+    assert "IndexError" not in broken.reason
+
+
 def test_avro_is_what_another_library_reads() -> None:
     format_ = made("avro", id="INT NOT NULL", name="STRING", price="DECIMAL(10, 2)", at="TIMESTAMP(3)")
     rows = pa.table(
