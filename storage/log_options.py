@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .errors import Unsupported
 from .option_declaration import Options, option
 
 NO_LOG = "none"
@@ -62,6 +63,15 @@ CLIENT_OPTIONS = frozenset(
         "metadata.max.age.ms",
     ]
 )
+
+
+def check_protocol(key: str, value: str) -> None:
+    """Raise Unsupported for brokers that need a password, or a client's certificate."""
+    if value.strip().upper() not in ("PLAINTEXT", "SSL"):
+        raise Unsupported(
+            f"Option {key!r} = {value!r}: 'PLAINTEXT' and 'SSL' are supported. A password would be seen by all who read the "
+            "definition."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
-from .log_options import AT_READ, CLIENT_OPTIONS, LogOptions, has_log
+from .log_options import AT_READ, CLIENT_OPTIONS, LogOptions, check_protocol, has_log
 from .option_declaration import Options
 from .option_spelling import in_one_spelling
 from .options import TableOptions
@@ -311,6 +311,8 @@ def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
         if accepted_for(key) is not None:
             check_accepted_value(key, options[key])
             continue
+        if key == "kafka.security.protocol":
+            check_protocol(key, options[key])
         if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
         refused = refused_for(key)

@@ -438,6 +438,10 @@ class Definitions:
 
     def _rename(self, node: exp.Table, new: exp.Table, if_exists: bool) -> Act:
         place, target = self._names.place(node), self._names.place(new)
+        if self._names.kafka(place) is not None:
+            raise at(
+                node, InvalidRequest(f"{place.identifier} is a Kafka table, which keeps its name: create another one.")
+            )
         if place.catalog != target.catalog:
             raise at(new, InvalidRequest("A table stays in its catalog."))
         if target.identifier.database not in self._names.catalog(target).databases():

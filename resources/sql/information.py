@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import NotFound, Table
+from storage import KafkaTable, NotFound, Table
 
 from .table_text import type_text
 
@@ -18,6 +18,7 @@ def information(
     tables: Callable[[], list[Table]],
     databases: list[str],
     views: Callable[[], list[tuple[str, str]]] = list,
+    topics: Callable[[], list[KafkaTable]] = list,
 ) -> pa.Table:
     """The rows of a table of `information_schema`: of what a catalog holds. Raises NotFound that lists them."""
     text, number = pa.string(), pa.int32()
@@ -36,7 +37,12 @@ def information(
             rows = [
                 (catalog, table.identifier.database, table.identifier.table, "BASE TABLE", table.schema.comment)
                 for table in tables()
-            ] + [(catalog, *view, "VIEW", None) for view in views()]
+            ]
+            rows += [
+                (catalog, topic.identifier.database, topic.identifier.table, "BASE TABLE", topic.comment)
+                for topic in topics()
+            ]
+            rows += [(catalog, *view, "VIEW", None) for view in views()]
         case "columns":
             columns = {
                 "table_catalog": text,
@@ -52,8 +58,8 @@ def information(
             rows = [
                 (
                     catalog,
-                    column.identifier.database,
-                    column.identifier.table,
+                    identifier.database,
+                    identifier.table,
                     field.name,
                     position,
                     "YES" if field.type.nullable else "NO",
@@ -61,8 +67,11 @@ def information(
                     field.description,
                     field.default_value,
                 )
-                for column in tables()
-                for position, field in enumerate(column.schema.fields, 1)
+                for identifier, fields in [
+                    *((table.identifier, table.schema.fields) for table in tables()),
+                    *((topic.identifier, [column.field for column in topic.columns]) for topic in topics()),
+                ]
+                for position, field in enumerate(fields, 1)
             ]
         case _:
             raise NotFound(f"There is no {INFORMATION_SCHEMA}.{name}. There are schemata, tables and columns.")

@@ -304,6 +304,7 @@ class Names:
             lambda: [catalog.table(table) for table in catalog.tables()],
             [*catalog.databases(), LINEAGE_DATABASE, INFORMATION_SCHEMA],
             lambda: [(database, view) for database in catalog.databases() for view in catalog.views.names(database)],
+            lambda: _topics(catalog),
         )
 
     def _nearest(self, place: Place) -> str:
@@ -314,6 +315,11 @@ class Names:
         known = [*catalog.tables(), *(f"{database}.{name}" for name in others)]
         found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
         return f" Did you mean {found[0]}?" if found else ""
+
+
+def _topics(catalog: Catalog) -> list[KafkaTable]:
+    names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.kafka_tables.names(database)]
+    return [table for name in names if (table := catalog.kafka_tables.get(name)) is not None]
 
 
 def _is_system(place: Place) -> bool:

@@ -120,6 +120,8 @@ def _why_no_object(text: str) -> str:
         value = json.loads(text)
     except ValueError as error:
         return f"It is no JSON: {error}."
+    if isinstance(value, dict):
+        return f"It holds a text that is none, such as half of a pair of surrogates: {_shown(value)}."
     return f"It is no JSON object: {_shown(value)}."
 
 
@@ -132,5 +134,5 @@ def _value_at(value: Any, path: Sequence[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

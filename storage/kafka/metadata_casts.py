@@ -62,6 +62,10 @@ def cast_metadata(values: pa.Array, source: DataType, target: DataType, column: 
             return values.cast(wanted, safe=False)
         if _kind(source) == "time" and _kind(target) == "text":
             return pc.strftime(values.cast(pa.timestamp("ms")), "%Y-%m-%d %H:%M:%S")
+        if _kind(source) == "text" and _kind(target) == "time" and target.root == "TIMESTAMP_LTZ":
+            # As they are told, without a zone: in UTC.
+            has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d(:?\d\d)?)$")
+            values = pc.if_else(has_zone, values, pc.binary_join_element_wise(values, "Z", ""))
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequest(f"Metadata column {column!r} cannot be {target}: {error}") from None

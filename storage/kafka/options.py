@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidRequest, Unsupported
-from ..option_texts import parse_boolean, parse_duration_ms
+from ..log_options import check_protocol
+from ..option_texts import parse_boolean
 
 # Properties of the client that a table may have. Others open files, load libraries or hold secrets, and a table may be anybody's.
 _CLIENT = (
@@ -55,7 +56,6 @@ _PLAIN = (
     *("topic", "topic-pattern", "format", "value.format", "key.format", "key.fields", "key.fields-prefix"),
     *("fields.verify-integrity", "scan.startup.timestamp-millis", "scan.startup.specific-offsets"),
     *("scan.bounded.timestamp-millis", "scan.bounded.specific-offsets", "sink.transactional-id-prefix"),
-    *("sink.buffer-flush.max-rows", "sink.buffer-flush.interval"),
 )
 # What a query may say for itself, in OPTIONS(…).
 READ_OPTIONS = (
@@ -67,6 +67,8 @@ _UNBUILT = {
     "topic-pattern": "Name the topics: 'topic' = 'a;b'.",
     "sink.partitioner": "Records go where the client puts those of their key.",
     "sink.parallelism": "One producer writes a statement's rows.",
+    "sink.buffer-flush.max-rows": "Every row of a statement is sent.",
+    "sink.buffer-flush.interval": "Every row of a statement is sent.",
     "scan.topic-partition-discovery.interval": "Partitions are looked up when a query begins.",
     "scan.watermark.emit.strategy": "Leave it out.",
 }
@@ -123,8 +125,12 @@ def read_options(given: Mapping[str, str]) -> KafkaOptions:
         raise InvalidRequest(
             f"'upsert-kafka' has no option {wrong!r}: it reads from the start, and its key is the PRIMARY KEY."
         )
-    _refuse_buffer(options)
     guarantee, prefix = options["sink.delivery-guarantee"], options.get("sink.transactional-id-prefix")
+    if prefix is not None and guarantee != "exactly-once":
+        raise InvalidRequest(
+            "Option 'sink.transactional-id-prefix' goes with 'sink.delivery-guarantee' = 'exactly-once', and that is "
+            f"{guarantee!r}."
+        )
     if guarantee == "exactly-once" and not prefix:
         raise InvalidRequest("'sink.delivery-guarantee' = 'exactly-once' needs 'sink.transactional-id-prefix'.")
     return KafkaOptions(
@@ -214,6 +220,12 @@ def _client(options: Mapping[str, str]) -> dict[str, str]:
             raise Unsupported(
                 f"Option 'properties.{key}' cannot be set in a table. Those that can: {', '.join(_CLIENT)}."
             )
+    check_protocol("properties.security.protocol", client.get("security.protocol", "PLAINTEXT"))
+    if client.get("acks", "all").strip().lower() not in ("all", "-1") and options["sink.delivery-guarantee"] != "none":
+        raise InvalidRequest(
+            f"Option 'properties.acks' = {client['acks']!r} goes with 'sink.delivery-guarantee' = 'none': else all replicas have "
+            "a record before it counts as sent."
+        )
     return client
 
 
@@ -222,21 +234,6 @@ def _boolean(options: Mapping[str, str], key: str) -> bool:
         return parse_boolean(options.get(key, "false"))
     except InvalidRequest as error:
         raise InvalidRequest(f"Option {key!r}: {error}") from None
-
-
-def _refuse_buffer(options: Mapping[str, str]) -> None:
-    rows, interval = "sink.buffer-flush.max-rows", "sink.buffer-flush.interval"
-    if options["connector"] != "upsert-kafka":
-        for key in (rows, interval):
-            if key in options:
-                raise InvalidRequest(f"Option {key!r} is one of 'upsert-kafka'.")
-        return
-    try:
-        count, wait = int(options.get(rows, "0")), parse_duration_ms(options.get(interval, "0 s"))
-    except (ValueError, InvalidRequest) as error:
-        raise InvalidRequest(f"{rows!r} is a number of rows, {interval!r} a duration: {error}") from None
-    if (count > 0) != (wait > 0):
-        raise InvalidRequest(f"{rows!r} and {interval!r} must be both zero, or both positive.")
 
 
 def _position(options: Mapping[str, str], start: str) -> tuple[str, Any]:

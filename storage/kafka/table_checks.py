@@ -87,6 +87,8 @@ def _check_key(table: KafkaTable, options: KafkaOptions, physical: dict[str, Kaf
     listed = ", ".join(physical)
     for what, names in (("PRIMARY KEY", table.primary_key), ("'key.fields'", options.key_fields)):
         for name in names:
+            if names.count(name) > 1:
+                raise InvalidRequest(f"{what} of {table.identifier} names {name!r} twice.")
             if name not in physical:
                 raise InvalidRequest(
                     f"{what} of {table.identifier} names {name!r}, which is no physical column: {listed}."

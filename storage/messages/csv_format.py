@@ -70,10 +70,8 @@ class CsvFormat:
             # Arrow has no base64.
             texts = pa.array([None if each is None else base64.b64encode(each).decode() for each in column.to_pylist()])
         else:
-            texts = column.cast(pa.string())
-        if type_.is_text:
-            texts = self._quoted(texts)
-        return pc.fill_null(texts.cast(pa.string()), self._values["null-literal"])
+            texts = column
+        return pc.fill_null(self._quoted(texts.cast(pa.string())), self._values["null-literal"])
 
     def _quoted(self, texts: pa.Array) -> pa.Array:
         quote, delimiter = self._values["quote-character"], self._values["field-delimiter"]
@@ -82,9 +80,13 @@ class CsvFormat:
         for character in special:
             needs = pc.or_(needs, pc.match_substring(texts, character))
         if self._values["disable-quote-character"]:
+            if pc.any(pc.equal(texts, self._values["null-literal"])).as_py():
+                raise InvalidRequest(
+                    "A value is written as 'csv.null-literal', and 'csv.disable-quote-character' is true."
+                )
             if pc.any(pc.match_substring_regex(texts, f"[\\n\\r\\x{ord(delimiter):02x}]")).as_py():
                 raise InvalidRequest(
-                    "A text has the delimiter or a line break in it, and 'csv.disable-quote-character' is true."
+                    "A value has the delimiter or a line break in it, and 'csv.disable-quote-character' is true."
                 )
             return texts
         doubled = pc.replace_substring(texts, quote, quote * 2)
@@ -94,7 +96,7 @@ class CsvFormat:
         """See `MessageFormat.decode`."""
         check_metadata(self.name, self.readable_metadata, metadata)
         # The only column may be null, which is written as nothing.
-        texts, places, malformed = texts_of(values, keeps_empty=len(self.fields) == 1)
+        texts, places, malformed = texts_of(values, keeps_empty=True)
         table = self._parsed(texts) if self._are_lines(texts) else None
         if table is None:
             table, good, broken = self._one_by_one(texts)
@@ -114,6 +116,8 @@ class CsvFormat:
     def _are_lines(self, texts: pa.Array) -> bool:
         """Whether the messages may be read together: each is one line, and ends what it begins."""
         if pc.any(pc.match_substring_regex(texts, "[\\n\\r]")).as_py():
+            return False
+        if len(self.fields) > 1 and pc.any(pc.equal(texts, "")).as_py():
             return False
         if self._values["disable-quote-character"]:
             return True

@@ -67,7 +67,7 @@ class JsonFormat:
     def decode(self, values: pa.Array, metadata: Sequence[str] = ()) -> Decoded:
         """See `MessageFormat.decode`."""
         check_metadata(self.name, self.readable_metadata, metadata)
-        texts, places, malformed = texts_of(values)
+        texts, places, malformed = texts_of(values, keeps_empty=True)
         read = self.codec.read(texts, self.fields, style_of(self._values), lenient=self._values["ignore-parse-errors"])
         rows = read.rows
         if read.faults:

@@ -118,7 +118,7 @@ def check_metadata(name: str, readable: Mapping[str, DataType], asked: Iterable[
 def texts_of(values: pa.Array, *, keeps_empty: bool = False) -> tuple[pa.Array, pa.Array, list[Malformed]]:
     """The messages that are there as texts (`pa.string`), their places (int64), and those that are no UTF-8.
 
-    Null and empty messages are tombstones: they are left out; with `keeps_empty` an empty one is a message.
+    A null message is a tombstone, and is left out; so is an empty one, unless `keeps_empty`.
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     places = pc.indices_nonzero(

@@ -306,6 +306,10 @@ def test_a_query_leaves_out_what_it_says(session: Session, define: Define, send:
         rows(session, "SELECT * FROM t /*+ OPTIONS('key.json.ignore-parse-errors' = 'true') */")
     with pytest.raises(NotFound, match="It is a Kafka table, which has no snapshots"):
         rows(session, "SELECT * FROM `t$snapshots`")
+    with pytest.raises(InvalidRequest, match="is a Kafka table, which keeps its name"):
+        session.sql("ALTER TABLE t RENAME TO s", "duckdb")
+    shown = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'default'"
+    assert rows(session, shown) == [("t", "id")]
 
 
 def test_with_exactly_once_a_statement_that_fails_leaves_nothing(

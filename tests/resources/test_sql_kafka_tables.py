@@ -66,6 +66,10 @@ def create(session: Session, columns: str, name: str = "t", **more: str | None) 
         ),
         ("id INT", {"topic__pattern": "a.*"}, "Option 'topic-pattern' is not supported here"),
         ("id INT", {"sink_delivery__guarantee": "exactly-once"}, "needs 'sink.transactional-id-prefix'"),
+        ("id INT", {"sink_transactional__id__prefix": "a"}, "and that is 'at-least-once'"),
+        ("id INT", {"properties_acks": "0"}, "goes with 'sink.delivery-guarantee' = 'none'"),
+        ("id INT", {"properties_security_protocol": "SASL_SSL"}, "'PLAINTEXT' and 'SSL' are supported"),
+        ("id INT", {"key_format": "json", "key_fields": "id;id"}, "names 'id' twice"),
         ("id INT", {"key_fields": "id"}, "can only be declared if a key format is defined"),
         ("id INT", {"key_format": "json"}, "requires the declaration of one or more of key fields"),
         (
@@ -102,7 +106,7 @@ def create(session: Session, columns: str, name: str = "t", **more: str | None) 
         (
             "id INT, PRIMARY KEY (id) NOT ENFORCED",
             {"connector": "upsert-kafka", "key_format": "json", "sink_buffer__flush_max__rows": "5"},
-            "must be both zero, or both positive",
+            "Every row of a statement is sent",
         ),
         ("m MAP<INT, INT>", {}, "Declare the keys of the map as STRING"),
         ("id INT, c AS nothing + 1", {}, "nothing"),

@@ -248,6 +248,27 @@ def test_rows_of_one_column_are_read_as_they_were_written_to_csv() -> None:
     assert format_.decode(messages.combine_chunks()).rows == rows
 
 
+def test_values_of_csv_that_are_no_texts_are_quoted_as_those_are() -> None:
+    format_ = made("csv", {"null-literal": "1", "field-delimiter": "."}, id="INT", x="DOUBLE", b="BYTES")
+    rows = pa.table({"id": pa.array([1, None], pa.int32()), "x": [1.5, None], "b": pa.array([b"", None], pa.binary())})
+    assert format_.decode(format_.encode(rows).combine_chunks()).rows.to_pylist() == rows.to_pylist()
+    plain = made("csv", id="INT", b="BYTES")
+    rows = pa.table({"id": pa.array([1], pa.int32()), "b": pa.array([b""], pa.binary())})
+    assert plain.decode(plain.encode(rows).combine_chunks()).rows.to_pylist() == rows.to_pylist()
+    unquoted = made("csv", {"disable-quote-character": "true"})
+    with pytest.raises(InvalidRequest, match="null-literal"):
+        unquoted.encode(pa.table({"id": pa.array([1], pa.int32()), "name": [""]}))
+
+
+def test_an_empty_message_is_told_and_a_tombstone_is_no_row() -> None:
+    for name in ("json", "csv"):
+        got = decode(made(name), b"", None)
+        assert (got.rows.num_rows, [each.message for each in got.malformed]) == (0, [0])
+    (broken,) = decode(made("json"), b'{"id": 1, "name": "\\ud800"}').malformed
+    assert "half of a pair of surrogates" in broken.reason
+    broken.reason.encode()
+
+
 def test_what_is_no_avro_is_told_in_words() -> None:
     (broken,) = decode(made("avro"), b"zz").malformed
     assert "IndexError" not in broken.reason
