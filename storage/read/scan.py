@@ -303,7 +303,8 @@ class FileStatistics:
         old_fields, same, held = self._schema(file.schema_id)
         known = self._by_id(file, old_fields)
         found = {}
-        for name in columns:
+        # Of a partition column the manifest is right, whatever the file says.
+        for name in columns - set(self._store.schema.partition_keys):
             field_id = self._ids[name]
             if field_id in same and field_id in known:
                 # Blanks at the end of a CHAR are in the bounds, and are not read from ORC.

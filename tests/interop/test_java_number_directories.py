@@ -68,3 +68,18 @@ def test_no_table_is_made_with_such_partitions(catalog: Catalog, kind: pa.DataTy
         Unsupported, match=r"Partition column 'v' has type .*depends on the version of Java. Use DECIMAL"
     ):
         catalog.create_table(NAME, pa.schema([("id", pa.int64()), ("v", kind)]), partition_by=["v"])
+
+
+def test_a_partition_is_found_by_its_value_whatever_its_files_say(java: JavaPaimon, catalog: Catalog) -> None:
+    # Java writes times of the last second before 1970 into ORC as ones of the second after.
+    java.create(
+        catalog.warehouse, "d.t", {"k": "INT", "p": "TIMESTAMP(3)"}, partition_by=["p"],
+        options={"bucket": "-1", "file.format": "orc"},
+    )  # fmt: skip
+    table = catalog.table("d.t")
+    moment = pa.array([-1, 5], pa.timestamp("ms"))
+    java.write(
+        catalog.warehouse, "d.t", pa.table({"k": pa.array([1, 2], pa.int32()), "p": moment}), table.schema.fields
+    )
+    assert table.to_arrow(where="p = '1969-12-31 23:59:59.999'", columns=["k"]).to_pylist() == [{"k": 1}]
+    assert table.to_arrow(where="p < '1970-01-01 00:00:00.004'", columns=["k"]).to_pylist() == [{"k": 1}]
