@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from resources import Session
 from storage import AlreadyExists, CorruptData, InvalidRequest, StorageError
+from storage.data_types import parse_type
+from storage.kafka.metadata_casts import cast_metadata
 
 OPTIONS = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "localhost:1", "format": "json"}
 KEYED = {"key.format": "json", "key.fields": "id"}
@@ -190,3 +193,9 @@ def test_who_uses_no_topics_loads_no_client() -> None:
     script = "import sys, resources, resources.sql.statements; print('confluent_kafka' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
+
+
+def test_a_text_is_a_time_in_utc_unless_it_says_otherwise() -> None:
+    texts = pa.array(["2021-01-01 00:00:00", "2021-01-01 02:00:00+02:00", None])
+    moments = cast_metadata(texts, parse_type("STRING"), parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE"), "t")
+    assert moments.cast(pa.int64()).to_pylist() == [1_609_459_200_000, 1_609_459_200_000, None]
