@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lineage import LineageStore, current_columns, trace
 from storage import NotFound, SnapshotRef, StorageError, Table
 
+from ..recovery.spoilt import ROLLED_BACK
 from ..session import Session
 from .rows_of import change_of
 
@@ -69,6 +70,11 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
         if hops == 0:
             raise NotFound(f"Snapshot {ref} has no column {column!r}. It has {', '.join(names)}.")
         return ColumnStep(hops, ref, column, ends="it has no column of this name")
+    target = snapshot.number(ROLLED_BACK) if snapshot.operation == "ROLLBACK" else None
+    if target is not None:
+        taken = tuple(_carried(session, ref, table, column, [replace(ref, snapshot_id=target)]))
+        ends = "" if taken else f"snapshot {target}, to which the table went back, has no such column"
+        return ColumnStep(hops, ref, column, carried=taken, ends=ends)
     current = session.sources_of(snapshot)
     computed = current_columns(snapshot, current)
     # Of a catalog that records no lineage, its snapshots still say it.
@@ -77,7 +83,7 @@ def _step(session: Session, stores: Mapping[str, LineageStore], ref: SnapshotRef
         return ColumnStep(hops, ref, column, ends="it was made from no other snapshot")
     carried = tuple(_carried(session, ref, table, column, made_from))
     if not computed and not carried:
-        return ColumnStep(hops, ref, column, ends="its writer did not say which columns it read")
+        return ColumnStep(hops, ref, column, ends="its writer named no columns that it read")
     sources = [
         (source, name)
         for catalog, database, table_name, name in computed.get(column, [])

@@ -53,3 +53,15 @@ def test_a_path_goes_on_through_a_recovery_whose_branches_are_dropped(session: S
     assert (newest, "a") in found["d.t@2"].sources and str(newest) in found
     gone = [step.ends for step in found.values() if "$branch_fix" in str(step.ref)]
     assert set(gone) == {"it is gone, and with it what it said of its columns"}
+
+
+def test_a_path_goes_on_through_a_rollback(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE d.raw AS SELECT 1 AS a; CREATE TABLE d.t AS SELECT a FROM d.raw; "
+        "INSERT OVERWRITE d.t SELECT a + 1 AS a FROM d.raw",
+        "duckdb",
+    )
+    session.table("d.t").rollback_to(1)
+    found = steps(session, "d.t@3", "a")
+    assert [(str(ref), name) for ref, name in found["d.t@3"].carried] == [("d.t@1", "a")]
+    assert "d.raw@1" in found
