@@ -240,6 +240,8 @@ def _timestamp_nanos(literal: Any, data_type: DataType) -> decimal.Decimal:
         literal = dt.datetime(literal.year, literal.month, literal.day)
     if not isinstance(literal, dt.datetime):
         raise TypeError("write a datetime, or text like 2024-05-14 01:02:03")
+    # Those of pandas have nanoseconds beside their microseconds.
+    fraction += getattr(literal, "nanosecond", 0)
     if literal.tzinfo is not None:
         if data_type.root == "TIMESTAMP":
             raise ValueError("the column has no time zone, the literal has one")

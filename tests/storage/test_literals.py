@@ -144,3 +144,10 @@ def test_a_file_that_may_hold_nan_is_read_for_all_that_it_may_hold(bounds: tuple
         assert not Comparison("v", "=", 2.0, data_type).may_match({"v": stats}, 3)
         assert not Comparison("v", "<", -2.0, data_type).may_match({"v": stats}, 3)
     assert json.dumps(serialize([data_type], [stats]).null_counts) == "[0]"
+
+
+def test_a_time_of_pandas_keeps_its_nanoseconds() -> None:
+    pandas = pytest.importorskip("pandas")
+    moment = pandas.Timestamp(1_999_999_999)
+    assert from_literal(moment, parse_type("TIMESTAMP(9)")) == 1_999_999_999
+    assert from_literal(moment.tz_localize("UTC"), parse_type("TIMESTAMP_LTZ(9)")) == 1_999_999_999
