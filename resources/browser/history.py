@@ -4,6 +4,7 @@ A lane is a branch of a table, a dot a snapshot, an arc leads from what was read
 taken back, replaced or dropped is a dot as well: a ghost.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .facts import Place, Platform, place_of
 from .former_main import FORMER, fork_of_former_main, lane_place
 
+# A commit user that nobody has named.
+_DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Histories that are kept.
 _KEPT = 8
 
@@ -281,7 +284,7 @@ class _Drawing:
         job, barrier = (row.job, row.barrier_id) if row is not None else known_job or ("", None)
         if snapshot is None:
             return Dot(
-                ref, lane, time_ms, "", job, _barrier(barrier), fate=fate, tags=self._tags_of(ref), is_read=is_read
+                ref, lane, time_ms, "", job_of(job), _barrier(barrier), fate=fate, tags=self._tags_of(ref), is_read=is_read
             )
         properties = snapshot.properties or {}
         history = self._platform.branches[place_of(ref)]
@@ -290,7 +293,7 @@ class _Drawing:
             lane,
             time_ms,
             operation_of(snapshot) or snapshot.commit_kind,
-            snapshot.commit_user,
+            job_of(snapshot.commit_user),
             _barrier(snapshot.commit_identifier),
             properties.get(RUN_PROPERTY, ""),
             properties.get(PARTITIONS_PROPERTY, ""),
@@ -337,6 +340,11 @@ class _Drawing:
         # It was written before lineage kept that; it goes on with the numbers of main.
         numbers = [ref.snapshot_id for ref in by_ref if place_of(ref) == place and "~" not in ref.branch]
         return SnapshotRef(catalog, database, table, "main", min(numbers, default=1) - 1)
+
+
+def job_of(commit_user: str) -> str:
+    """Who made a commit, as somebody has called him; empty if nobody has, and the name was drawn."""
+    return "" if _DRAWN.fullmatch(commit_user) else commit_user
 
 
 def _idle_branches(platform: Platform, by_ref: Mapping[SnapshotRef, int]) -> Iterable[Place]:

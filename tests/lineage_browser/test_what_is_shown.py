@@ -213,3 +213,11 @@ def test_a_table_whose_changes_have_expired_is_not_called_empty(session: Session
 
 def test_a_partition_of_null_is_called_null() -> None:
     assert shown_partition({"p": None, "q": "None"}) == "p=NULL/q=None"
+
+
+def test_a_commit_that_nobody_has_named_has_no_job(session: Session, client: TestClient) -> None:
+    session.sql("CREATE TABLE d.t AS SELECT 1 AS a; INSERT INTO d.t VALUES (2)", "duckdb")
+    made = session.table("d.t").rollback_to(1)
+    assert made is not None
+    page = client.get("/snapshot", params={"ref": "snapline.d.t@3"}).text
+    assert "ROLLBACK to 1" in page and f"job</dt><dd><code>{made.commit_user}" not in page
