@@ -151,9 +151,16 @@ def drop_topic(options: Mapping[str, str], table: str) -> None:
 
 
 def alter_topic(store: TableStore, changed: TableSchema) -> None:
-    """Let the topic follow a change of main's options, before the schema says it. Raises StoreUnavailable if it cannot."""
-    is_same = store.schema.options.get(_RETENTION) == changed.options.get(_RETENTION)
-    if is_same or not has_log(changed.options) or store.identifier.branch != MAIN_BRANCH:
+    """Let the topic follow a change of main's options, before the schema says it. Raises StoreUnavailable if it cannot,
+    InvalidRequest if another topic is named than there is.
+    """
+    keys = (_RETENTION, TOPIC_ID, "kafka.bootstrap.servers")
+    altered = {key for key in keys if store.schema.options.get(key) != changed.options.get(key)}
+    if not altered or not has_log(changed.options) or store.identifier.branch != MAIN_BRANCH:
+        return
+    if altered - {_RETENTION}:
+        own_topic(changed, str(store.identifier))
+    if _RETENTION not in altered:
         return
     options = log_options(changed)
     open_log(changed.options).set_retention(options.topic or "", options.retention_ms)

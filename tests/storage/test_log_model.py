@@ -147,7 +147,7 @@ def test_a_snapshot_that_breaks_off_in_its_midst_is_sent_whole_by_the_next(
     assert mirror.read() == 0
     assert [str(each) for each in table.check()] == [
         "a.t: the log has come to snapshot none, the table to 1: the next commit sends what is missing, or `snapline log "
-        "catch-up a.t`"
+        "catch-up a.t`; `snapline log status` asks what keeps it"
     ]
     assert table.log.catch_up() == 1
     mirror.read()

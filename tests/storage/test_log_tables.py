@@ -205,6 +205,8 @@ def test_retention_is_altered_and_what_is_fixed_is_not(catalog: Catalog, log: Me
             act()
     with pytest.raises(Unsupported, match="cannot be renamed"):
         table.alter(RenameColumn("v", "w"))
+    with pytest.raises(InvalidRequest, match="was deleted and made anew"):
+        table.alter(SetOptions({"log.topic-id": "x"}))
     assert table.alter(AddColumn("w", pa.int32())).schema.column_names == ["k", "v", "w"]
 
 
