@@ -18,9 +18,7 @@ def log_status(reach: Reach, table: TheTable) -> Outcome:
     message = f"The log of {table}, topic {status.topic} in {status.system}, has come to {sent}, the table to {latest}."
     lines = [status.trouble] if status.trouble else []
     if status.waits:
-        lines.append(
-            f"Some rows of {table} are told once a compaction has lifted them: `snapline compact {table} --full`."
-        )
+        lines.append(f"Some rows of {table} are told once a compaction has lifted them: `snapline compact {table}`.")
     row = (status.system, status.topic, status.sent, status.latest, behind, status.trouble or None)
     return Outcome(
         message,

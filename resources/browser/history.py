@@ -284,7 +284,15 @@ class _Drawing:
         job, barrier = (row.job, row.barrier_id) if row is not None else known_job or ("", None)
         if snapshot is None:
             return Dot(
-                ref, lane, time_ms, "", job_of(job), _barrier(barrier), fate=fate, tags=self._tags_of(ref), is_read=is_read
+                ref,
+                lane,
+                time_ms,
+                "",
+                job_of(job),
+                _barrier(barrier),
+                fate=fate,
+                tags=self._tags_of(ref),
+                is_read=is_read,
             )
         properties = snapshot.properties or {}
         history = self._platform.branches[place_of(ref)]

@@ -52,6 +52,7 @@ from .spark_options import (
     WRITE,
     columns_of,
     is_true,
+    number_of,
     refuse_untaken,
     storage_options,
 )
@@ -147,8 +148,7 @@ def _scan(options: dict[str, str], where: Predicate | None = None) -> Scan:
             snapshot, replace(table.store.schemas.get(int(options["schema-id"])), options=table.schema.options)
         )
         scan = table.scan(columns=columns_of(options, pinned.schema), where=where, version=pinned)
-        lowest = options.get("lowest-level")
-        return replace(scan, lowest_level=None if lowest is None else int(lowest))
+        return replace(scan, lowest_level=number_of(options, "lowest-level"))
     read = table.pinned(version)
     return read.scan(columns=columns_of(options, read.schema), where=where)
 
