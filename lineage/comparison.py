@@ -1,11 +1,12 @@
 """Two snapshots compared by what they were made from: the union of both ancestries, and where they part first."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from storage import SnapshotRef
 
+from .carried_on import KnownSnapshots, carried_from
 from .graph import Edge, trace
 from .questions import Stores
 
@@ -39,7 +40,11 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class AncestryComparison:
-    """The union of the ancestries of two snapshots, those two among it; snapshots and edges in order."""
+    """The union of the ancestries of two snapshots, those two among it; snapshots and edges in order.
+
+    `origin`: of two snapshots of one table that were made from nothing in common, the newest one, as far as lineage knows, that
+    both came after or were merged from.
+    """
 
     left: SnapshotRef
     right: SnapshotRef
@@ -48,6 +53,7 @@ class AncestryComparison:
     both: tuple[SnapshotRef, ...]
     edges: tuple[Edge, ...]
     partings: tuple[Parting, ...]
+    origin: SnapshotRef | None = None
 
     def side(self, ref: SnapshotRef) -> Side:
         """Whose ancestry a snapshot is in. Raises KeyError for one that is in neither."""
@@ -74,8 +80,19 @@ class AncestryComparison:
             return f"Both were made from the same snapshots: {self._made(self.left)}, {self._made(self.right)}."
         named = [parting.describe() for parting in self.partings[:_NAMED_PLACES]]
         more = len(self.partings) - len(named)
-        common = "" if self.both else " They have no snapshot in common."
-        return f"They differ first in {'; '.join(named)}{f'; and in {more} more tables' if more else ''}.{common}"
+        return (
+            f"They differ first in {'; '.join(named)}{f'; and in {more} more tables' if more else ''}.{self._apart()}"
+        )
+
+    def _apart(self) -> str:
+        if self.both:
+            return ""
+        if self.origin is None:
+            return " They have no snapshot in common."
+        if self.origin in {self.left, self.right}:
+            other = self.right if self.origin == self.left else self.left
+            return f" No source is common to both, but {other} has {self.origin} in its history."
+        return f" No source is common to both, but both have {self.origin} in their history."
 
     def _sides(self) -> tuple[tuple[Side, tuple[SnapshotRef, ...]], ...]:
         return ("left", self.only_left), ("right", self.only_right), ("both", self.both)
@@ -121,7 +138,30 @@ def compare_ancestries(stores: Stores, left: SnapshotRef, right: SnapshotRef) ->
         both=tuple(sorted(sides[0] & sides[1])),
         edges=tuple(edges),
         partings=tuple(sorted(first or partings, key=lambda parting: parting.table)),
+        origin=None if sides[0] & sides[1] else _origin(stores, left, right),
     )
+
+
+def _origin(stores: Stores, left: SnapshotRef, right: SnapshotRef) -> SnapshotRef | None:
+    if _table(left) != _table(right):
+        return None
+    known = KnownSnapshots(stores)
+    common = _held(known, left, stores) & _held(known, right, stores)
+    sides = {replace(side, time_ms=None): side for side in (left, right)}
+    return _newest([sides[ref] for ref in common & sides.keys()] or common, _table(left))
+
+
+def _held(known: KnownSnapshots, ref: SnapshotRef, stores: Stores) -> set[SnapshotRef]:
+    """A snapshot, those of its table that it came after, and those of branches that were merged into these."""
+    held: set[SnapshotRef] = set()
+    to_ask = [replace(ref, time_ms=None)]
+    while to_ask:
+        each = to_ask.pop()
+        if each not in held:
+            held.add(each)
+            own = (source for source in trace(stores, each, "up", 1).snapshots if _table(source) == _table(ref))
+            to_ask += [*carried_from(known, each), *(replace(source, time_ms=None) for source in own)]
+    return held
 
 
 def _first(refs: Collection[SnapshotRef], sources: Mapping[SnapshotRef, set[SnapshotRef]]) -> set[SnapshotRef]:

@@ -1,6 +1,7 @@
 """Two ancestries compared: random histories against sets that a plain walk gives, and the sentence for each shape."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,27 @@ def test_every_other_shape_has_a_sentence(store: LineageStore) -> None:
         "They have no snapshot in common."
     )
     assert said(ref("raw", 1), ref("far", 1)) == "Of neither c.d.raw@1 nor c.d.far@1 is it known what it was made from."
+
+
+def test_snapshots_of_one_history_are_not_said_to_have_nothing_in_common(store: LineageStore) -> None:
+    """A branch that read another version, and was merged."""
+    fix = replace(ref("core", 2), branch="fix")
+    record(store, ref("core", 1), ref("raw", 1))
+    record(store, fix, ref("raw", 2))
+    record(store, ref("core", 2), fix, ref("raw", 2))
+    record(store, ref("core", 3), ref("raw", 3))
+    stores = {"c": store}
+    apart = "No source is common to both, but"
+
+    def said(left: SnapshotRef, right: SnapshotRef) -> str:
+        return compare_ancestries(stores, left, right).describe()
+
+    assert said(ref("core", 1), ref("core", 3)) == (
+        f"They differ first in c.d.raw@1 → @3. {apart} c.d.core@3 has c.d.core@1 in its history."
+    )
+    assert said(fix, ref("core", 3)) == (
+        f"They differ first in c.d.raw@2 → @3. {apart} c.d.core@3 has c.d.core$branch_fix@2 in its history."
+    )
 
 
 def test_lineage_that_goes_round_in_a_circle_is_compared_all_the_same(store: LineageStore) -> None:
