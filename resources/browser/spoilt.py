@@ -5,6 +5,7 @@ The tables are those of `snapline impact`; whether one is spoilt now is what `sn
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from lineage import LineageUnavailable, impact, sinks_at
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
@@ -168,12 +169,14 @@ def _known_since(
     found = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
     found[first.snapshot_id] = first
     history = platform.branches.get(place)
+    since = [] if history is None else [each for each in history.known if each.id >= first.snapshot_id]
+    good_from = _good_from(judge, place, since)
     is_repaired = False
-    for snapshot in () if history is None else history.known:
-        if snapshot.id < first.snapshot_id:
-            continue
+    for snapshot in since:
         ref = SnapshotRef(*place, snapshot.id, snapshot.time_ms)
-        is_good = not snapshot.changes_rows or _goes_back_before(snapshot, first.snapshot_id)
+        is_good = (
+            not snapshot.changes_rows or snapshot.id >= good_from or _goes_back_before(snapshot, first.snapshot_id)
+        )
         if judge is not None and not is_good:
             is_repaired = is_repaired or bool(judge.repair(snapshot))
             # What came after a repair may be bad again.
@@ -183,6 +186,18 @@ def _known_since(
         else:
             found[snapshot.id] = ref
     return [found[number] for number in sorted(found)]
+
+
+def _good_from(judge: Spoilt | None, place: Place, snapshots: Sequence[Snapshot]) -> float:
+    """The number of the snapshot that made a table good, after which none was spoilt again; infinity if there is none."""
+    good_from = inf
+    for snapshot in reversed(snapshots if judge is not None else ()):
+        assert judge is not None
+        if snapshot.changes_rows:
+            if judge.is_spoilt(SnapshotRef(*place, snapshot.id, snapshot.time_ms)):
+                break
+            good_from = snapshot.id
+    return good_from
 
 
 def _goes_back_before(snapshot: Snapshot, first: int) -> bool:

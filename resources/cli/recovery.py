@@ -60,12 +60,14 @@ def _plan(session: Session, bad: str, mode: Any, since: datetime | None, partiti
 @click.pass_obj
 def plan(session: Session, bad: str, mode: Any, since: datetime | None, partition: tuple[str, ...], form: str) -> None:
     """Show which tables and partitions a bad snapshot has spoilt, and what would be done. Nothing is changed."""
-    _print_plan(_plan(session, bad, mode, since, partition).rows(), form)
+    _print_plan(_plan(session, bad, mode, since, partition), form)
     say_unknown(session)
 
 
-def _print_plan(rows: list[tuple[Any, ...]], form: str) -> None:
-    print_listing(["table", "bad from", "newest", "branch at", "what happens"], rows, form)
+def _print_plan(planned: RecoveryPlan, form: str) -> None:
+    print_listing(["table", "bad from", "newest", "branch at", "what happens"], planned.rows(), form)
+    if planned.leaves:
+        _say(planned.leaves, form)
 
 
 def _say(text: str, form: str) -> None:
@@ -85,7 +87,7 @@ def start(
     """Branch every table that is spoilt. No data is copied; main and its readers notice nothing."""
     planned = _plan(session, bad, mode, since, partition)
     carry_out.start(session, branch, planned)
-    _print_plan(planned.rows(), form)
+    _print_plan(planned, form)
     _say(f"Branch {branch} is there, on {len(planned.tables)} tables.", form)
 
 

@@ -44,7 +44,8 @@ def plan_page(plan: RecoveryPlan) -> str:
         (asset_link(name), bad, newest, branch_at, text(what)) for name, bad, newest, branch_at, what in plan.rows()
     ]
     shown = table(("table", "bad from snapshot", "newest", "branched at", "what happens"), rows)
-    return f"Bad: {text(plan.bad)}, mode {plan.mode}.\n\n{shown}"
+    leaves = f"\n\n{text(plan.leaves)}" if plan.leaves else ""
+    return f"Bad: {text(plan.bad)}, mode {plan.mode}.\n\n{shown}{leaves}"
 
 
 def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpads) -> str:

@@ -2,13 +2,14 @@
 anything happens.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from lineage import LineageStore, impact
-from storage import InvalidRequest, NotFound, SnapshotRef, Table
+from lineage import LineageStore, LineageUnavailable, impact, was_replaced
+from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
 
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
@@ -20,6 +21,8 @@ from .spoilt import Spoilt
 # what came after it is computed anew.
 Mode = Literal["full", "incremental"]
 DEFAULT_MODE: Mode = "full"
+# More of what stays spoilt is counted, not named.
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class PlannedTable:
 
     `bad`: its first snapshot that is spoilt. `branch_at`: the snapshot that its branch begins with, None for an empty one.
     `head`: its newest change. `partitions`: those to compute anew, by column; None means the whole table. `corrected`: the
-    table that the recovery begins with.
+    table that the recovery begins with. `gone`: tables that its newest change was made from, and that are not there any more.
     """
 
     name: str
@@ -37,16 +40,26 @@ class PlannedTable:
     head: int
     partitions: tuple[Mapping[str, Any], ...] | None
     corrected: bool = False
+    gone: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """What happens to it, in a sentence."""
+        if self.gone:
+            return f"{self._happens()}, but {' and '.join(self.gone)}, which it was made from, {self._are_gone()}"
+        return self._happens()
+
+    def _are_gone(self) -> str:
+        return "is gone" if len(self.gone) == 1 else "are gone"
+
+    def _happens(self) -> str:
         if self.corrected:
             return "is corrected"
         if self.partitions is None:
             return "is computed anew"
         shown = [", ".join(map(str, partition.values())) for partition in self.partitions]
         listed = f"{shown[0]} … {shown[-1]}" if len(shown) > 3 else ", ".join(shown) or "none"
-        return f"{len(shown)} partitions are computed anew: {listed}"
+        verb = "partition is" if len(shown) == 1 else "partitions are"
+        return f"{len(shown)} {verb} computed anew: {listed}"
 
 
 @dataclass(frozen=True)
@@ -73,13 +86,24 @@ class GoodTable:
 @dataclass(frozen=True)
 class RecoveryPlan:
     """The tables in the order in which they were made from each other, the corrected one first; `good`: those that were spoilt
-    and are not any more.
+    and are not any more. `beyond`: the newest changes of branches, and of tables of other catalogs, that hold it too, and that
+    a recovery does not put right.
     """
 
     bad: SnapshotRef
     mode: Mode
     tables: tuple[PlannedTable, ...]
     good: tuple[GoodTable, ...] = ()
+    beyond: tuple[SnapshotRef, ...] = ()
+
+    @property
+    def leaves(self) -> str:
+        """What stays spoilt, in a sentence; empty if nothing does."""
+        if not self.beyond:
+            return ""
+        named = ", ".join(map(str, self.beyond[:_NAMED]))
+        more = f" and {len(self.beyond) - _NAMED} more" if len(self.beyond) > _NAMED else ""
+        return f"A recovery puts right the main branches of this warehouse. What holds it too, and stays as it is: {named}{more}."
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Table, first bad snapshot, newest, where the branch begins, what happens."""
@@ -135,13 +159,14 @@ def plan_recovery(
         raise InvalidRequest(f"A recovery begins with a snapshot of a main branch of this warehouse, not with {bad}.")
     asked = session.stores_to_ask(bad.catalog) if stores is None else stores
     forks = Forks(session.catalog_of)
+    all_reached = impact(asked, bad, forks.of)
     reached = {
         ref.table_name: ref
-        for ref in impact(asked, bad, forks.of)
+        for ref in all_reached
         if ref.catalog == CATALOG_NAME and ref.branch == "main" and session.catalog.exists(ref.table_name)
     }
     spoilt = Spoilt(session, bad, asked, forks)
-    spoilt.read((ref.catalog, ref.database, ref.table, ref.branch) for ref in reached.values())
+    spoilt.read((ref.catalog, ref.database, ref.table, ref.branch) for ref in all_reached)
     tables, good = [], []
     for name, ref in reached.items():
         table = session.table(name)
@@ -154,7 +179,24 @@ def plan_recovery(
             tables.append(_planned(table, ref, mode, corrected=True))
         else:
             tables.append(_planned(table, _first_spoilt(table, spoilt, ref), mode, corrected=False))
-    return RecoveryPlan(bad, mode, tuple(_in_order(session, tables)), tuple(good))
+    beyond = [ref for ref in all_reached if ref.catalog != CATALOG_NAME or ref.branch != "main"]
+    return RecoveryPlan(
+        bad, mode, tuple(_in_order(session, tables)), tuple(good), tuple(_still_spoilt(session, spoilt, beyond))
+    )
+
+
+def _still_spoilt(session: Session, spoilt: Spoilt, reached: Iterable[SnapshotRef]) -> Iterator[SnapshotRef]:
+    """The newest changes of what was reached off this warehouse's main branches, as far as they are spoilt now and no recovery is
+    about them.
+    """
+    for ref in reached:
+        if was_replaced(ref) or session.is_main_now(ref):
+            continue
+        # What is gone holds nothing, and what cannot be read is named by `snapline check`.
+        with suppress(StorageError, LineageUnavailable):
+            head = session.catalog_of(ref.catalog).table(ref.table_name).last_change()
+            if head is not None and not spoilt.recovery_on(head) and spoilt.is_spoilt(head):
+                yield head
 
 
 def _first_spoilt(table: Table, spoilt: Spoilt, reached: SnapshotRef) -> SnapshotRef:
@@ -197,7 +239,7 @@ def _change_before(table: Table, snapshot_id: int) -> int | None:
 
 
 def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
-    """Each table after those that its newest snapshot was made from; the corrected one first."""
+    """Each table after those that its newest snapshot was made from, with those that are gone; the corrected one first."""
     by_name = {table.name: table for table in tables}
     found: dict[str, PlannedTable] = {}
 
@@ -206,10 +248,17 @@ def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable
             return
         ref = session.table(name).ref(by_name[name].head)
         assert ref is not None
+        gone = set()
         for source in session.lineage(ref, "up", hops=1).snapshots:
             if source.table_name in by_name:
                 add(source.table_name, (*path, name))
-        found[name] = by_name[name]
+            elif (
+                source.catalog == CATALOG_NAME
+                and source.branch == "main"
+                and not session.catalog.exists(source.table_name)
+            ):
+                gone.add(source.table_name)
+        found[name] = replace(by_name[name], gone=tuple(sorted(gone)))
 
     for each in sorted(tables, key=lambda one: (not one.corrected, one.name)):
         if each.corrected:

@@ -80,6 +80,19 @@ def test_what_was_taken_back_is_said_to_be(session: Session) -> None:
     assert affected.why == "Taken back by @3." and affected.snapshot_count == 1
 
 
+def test_what_production_has_made_good_does_not_count_as_spoilt(session: Session) -> None:
+    session.sql("CREATE TABLE k.raw (id INT PRIMARY KEY NOT ENFORCED, v INT)")
+    session.sql("CREATE TABLE k.made (id INT, v INT)")
+    for change in ("INTO k.raw VALUES (1, 1)", "INTO k.raw VALUES (2, -2)", "INTO k.made SELECT * FROM k.raw"):
+        session.sql(f"INSERT {change}")
+    session.sql("INSERT INTO k.made VALUES (7, 7)")
+    session.table("k.raw").rollback_to(1)
+    session.sql("INSERT OVERWRITE k.made SELECT * FROM k.raw")
+    session.sql("INSERT INTO k.made VALUES (8, 8)")
+    _, made = damage_of(session, SnapshotRef("snapline", "k", "raw", "main", 2)).good_again
+    assert [ref.snapshot_id for ref, _ in made.snapshots] == [1, 2] and made.snapshot_count == 2
+
+
 def test_the_rows_of_a_table_are_those_that_it_has_now(session: Session, client: TestClient) -> None:
     options = {"bucket": "1", "write-only": "true"}
     table = session.catalog.create_table("k.e", SCHEMA, primary_key=["id"], options=options)

@@ -110,6 +110,30 @@ def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Ru
     assert {name: session.table(name).ref() for name in session.catalog.tables()} == before
 
 
+def test_a_plan_says_what_it_leaves_as_it_is_and_which_sources_are_gone(session: Session) -> None:
+    """Branches hold the bad rows too; a table in the middle has been dropped since."""
+    for name in ("raw", "core", "mart"):
+        session.sql(f"CREATE TABLE shop.{name} (id INT PRIMARY KEY NOT ENFORCED, v INT)")
+    session.sql("INSERT INTO shop.raw VALUES (1, 1)")
+    session.sql("INSERT INTO shop.raw VALUES (2, -2)")
+    session.sql("INSERT INTO shop.core SELECT * FROM shop.raw")
+    session.table("shop.core").branches.create("trial")
+    session.sql("INSERT INTO shop.mart SELECT * FROM shop.core")
+    session.table("shop.mart").branches.create("before", snapshot_id=1)
+    bad = session.ref("shop.raw@2")
+    plan = plan_recovery(session, bad)
+    assert {str(ref) for ref in plan.beyond} == {"shop.core$branch_trial@1", "shop.mart$branch_before@1"}
+    assert plan.leaves.endswith("stays as it is: shop.core$branch_trial@1, shop.mart$branch_before@1.")
+    session.table("shop.mart").branches.delete("before")
+    session.catalog.drop_table("shop.core")
+    plan = plan_recovery(session, bad)
+    assert not plan.beyond and not plan.leaves
+    assert [(one.name, one.describe()) for one in plan.tables] == [
+        ("shop.raw", "is corrected"),
+        ("shop.mart", "is computed anew, but shop.core, which it was made from, is gone"),
+    ]
+
+
 def test_what_is_bad_is_a_version_a_time_or_a_partition(bad_day: Run, session: Session) -> None:
     table = session.table("raw.orders")
     second = table.snapshot(2)
