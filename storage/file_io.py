@@ -43,7 +43,7 @@ from .local_file import (
     stat_of_entry,
 )
 from .lock import CatalogLock, take_lock
-from .object_store import delete_if, is_there, listing, read, replace_if, says_that_it_changed
+from .object_store import delete_if, is_there, listing, read, read_of_size, read_part, replace_if, says_that_it_changed
 from .secret import guarded_storage, revealed, settled
 from .storage_options import refuse_unknown_options
 from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
@@ -61,6 +61,9 @@ _SAME_PROTOCOL = {
 }
 # File systems that create a file on condition that there is none, as one step.
 _CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+
+# A small object is read whole: what is left out of it costs less than a second request.
+_READ_AT_ONCE = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -711,12 +714,16 @@ class FileIO:
                 self.delete(path)
 
     @store_call("open")
-    def open_input(self, path: str) -> pa.NativeFile:
-        """A random-access file for pyarrow. Raises NotFound if there is none."""
+    def open_input(self, path: str, size_bytes: int | None = None) -> pa.NativeFile:
+        """A random-access file for pyarrow; `size_bytes`: its size, if that is known. Raises NotFound if there is none."""
         try:
             if self._local:
                 refuse_other(path)
                 return pa.memory_map(path)
+            if size_bytes is not None and size_bytes <= _READ_AT_ONCE:
+                content = read_of_size(self._fs, path, size_bytes)
+                if content is not None:
+                    return pa.BufferReader(content)
             return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
         except FileNotFoundError as error:
             if is_missing_bucket(error):
@@ -724,6 +731,19 @@ class FileIO:
             raise NotFound(
                 f"Data file {path} does not exist. The snapshot that names it may have expired: read a newer one."
             ) from None
+
+    @store_call("read")
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of a file from one position up to another, or up to its end. Raises NotFound if there is none."""
+        if self._local:
+            with self.open_input(path) as source:
+                return bytes(source.read_at(max(min(end, source.size()) - start, 0), start))
+        try:
+            return read_part(self._fs, path, start, end)
+        except FileNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+            raise NotFound(f"File {path} does not exist.") from None
 
     @store_call("write")
     def open_output(self, path: str) -> pa.NativeFile:

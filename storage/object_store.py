@@ -29,6 +29,24 @@ def read(fs: AbstractFileSystem, path: str) -> bytes:
     return bytes(fs.cat_file(path, max_concurrency=1) if _speaks_s3(fs) else fs.cat_file(path))
 
 
+def read_part(fs: AbstractFileSystem, path: str, start: int, end: int) -> bytes:
+    """The bytes of an object from one position up to another, or up to its end; none beyond it. Raises FileNotFoundError if there
+    is no object.
+    """
+    try:
+        return bytes(fs.cat_file(path, start=start, end=end)) if end > start else b""
+    except OSError as error:
+        if set(codes_of(error)).intersection(_NO_SUCH_RANGE):
+            return b""
+        raise
+
+
+def read_of_size(fs: AbstractFileSystem, path: str, size_bytes: int) -> bytes | None:
+    """What an object holds, in one request; None if it has another size. Raises FileNotFoundError if there is none."""
+    content = read_part(fs, path, 0, size_bytes + 1)
+    return content if len(content) == size_bytes else None
+
+
 def is_there(fs: AbstractFileSystem, path: str) -> bool:
     """Whether there is an object of that name. Raises FileNotFoundError if there is no bucket."""
     try:

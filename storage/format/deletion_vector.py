@@ -39,9 +39,7 @@ class DeletionVector:
         """The deleted positions (int64, ascending, from 0). Raises CorruptData if the bytes contradict their checksum."""
         if self.offset < 0 or self.length < 4:
             raise CorruptData(f"Index file {self.path} has no deletion vector of {self.length} bytes at {self.offset}.")
-        with file_io.open_input(self.path) as source:
-            room = max(source.size() - self.offset, 0)
-            data = source.read_at(min(self.length + _AROUND, room), self.offset) if room else b""
+        data = file_io.read_range(self.path, self.offset, self.offset + self.length + _AROUND)
         is_64_bit = data[4:8] == _MAGIC_64_BIT
         length = self.length - _AROUND if is_64_bit else self.length
         if len(data) < length + _AROUND or length < 4:

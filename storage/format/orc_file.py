@@ -109,7 +109,7 @@ class OrcReader(DataFileReader):
 
     def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
         self._path, self._types = path, expected.types
-        self._source = file_io.open_input(path)
+        self._source = file_io.open_input(path, expected.size_bytes)
         try:
             with damage_named(path):
                 size_bytes = self._source.size()

@@ -110,7 +110,7 @@ class ParquetReader(DataFileReader):
 
     def __init__(self, file_io: FileIO, path: str, expected: ExpectedFile = _ANYTHING) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = file_io.open_input(path, expected.size_bytes)
         try:
             with damage_named(path):
                 self._file = self._open(file_io, expected)

@@ -31,6 +31,8 @@ class SnapshotFiles:
         self._file_io = file_io
         self._paths = paths
         self._of = of
+        # The identity of the newest snapshot that was found last.
+        self._newest_seen: str | None = None
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id in the history. Raises NotFound that lists which there are."""
@@ -168,8 +170,12 @@ class SnapshotFiles:
                 raise
             except CorruptData as error:
                 raise CorruptData(f"{error} {self._way_back(latest_id)}") from None
-            # Where there is no hint, the number may have expired and been created again between the listing and the reading.
-            if snapshot is not None and (self._file_io.is_local or self.latest_id() == latest_id):
+            # Where there is no hint, the number may have expired and been created again between the listing and the reading,
+            # unless what is found there has been the newest one before.
+            if snapshot is not None and (
+                self._file_io.is_local or snapshot.identity == self._newest_seen or self.latest_id() == latest_id
+            ):
+                self._newest_seen = snapshot.identity
                 return snapshot
         return None
 
@@ -276,9 +282,22 @@ class SnapshotFiles:
         content = writable(lambda: snapshot.to_json(), lambda text: Snapshot.from_json(text, path), "snapshot")
         if not self._file_io.create_exclusively(path, content, of=self._of()):
             return False
-        self.raise_hint("LATEST", snapshot.id)
+        if self._file_io.is_local:
+            self.raise_hint("LATEST", snapshot.id)
         if snapshot.id == 1:
             self.raise_hint("EARLIEST", 1)
+        return True
+
+    def is_newest(self, snapshot: Snapshot) -> bool:
+        """Whether no snapshot has a higher number than one that has been created; if so, it is hinted at, if `create` has not."""
+        # A listing that lags does not even show this one.
+        if max(self.listed_ids(), default=0) > snapshot.id:
+            return False
+        if not self._file_io.is_local:
+            self._newest_seen = snapshot.identity
+            with suppress(OSError, StorageError):
+                # Nobody relies on it there, so that a look at what it says is not worth a request.
+                self._file_io.overwrite(f"{self._paths.snapshot_directory}/LATEST", str(snapshot.id).encode())
         return True
 
     def restore(self, snapshot: Snapshot) -> None:

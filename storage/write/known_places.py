@@ -29,11 +29,15 @@ class KnownPlaces:
 
     def advance(self, store: TableStore, snapshot: Snapshot) -> bool:
         """Go on to a later snapshot; False if the way there is not known."""
+        if snapshot.identity == self._snapshot.identity:
+            return True
         if snapshot.id - self._snapshot.id > _SNAPSHOTS_TO_FOLLOW:
             return False
-        here = _found(store, self._snapshot.id)
-        if here is None or here.delta_manifest_list != self._snapshot.delta_manifest_list:
-            return False
+        if snapshot.follows != self._snapshot.identity:
+            # It is not the next one: this one may be another by now.
+            here = _found(store, self._snapshot.id)
+            if here is None or here.identity != self._snapshot.identity:
+                return False
         for snapshot_id in range(self._snapshot.id + 1, snapshot.id + 1):
             following = snapshot if snapshot_id == snapshot.id else _found(store, snapshot_id)
             if following is None:

@@ -133,8 +133,7 @@ def _was_in_the_history(store: TableStore, snapshot: Snapshot) -> bool:
 
 def _is_on_the_way_to_the_newest(store: TableStore, snapshot: Snapshot) -> bool:
     """Whether a snapshot is the newest, or the next one was put on top of it."""
-    # A listing that lags does not even show this one.
-    if max(store.snapshots.listed_ids(), default=0) <= snapshot.id:
+    if store.snapshots.is_newest(snapshot):
         return True
     following = store.snapshots.find(snapshot.id + 1)
     if following is None:
