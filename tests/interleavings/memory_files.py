@@ -303,8 +303,11 @@ class MemoryFileIO(FileIO):
         self.process.step("open", path).reads.add(path)
         return self._content(path)
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size_bytes: int | None = None) -> pa.NativeFile:
         return pa.BufferReader(self._opened(path))
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        return self._opened(path)[start:end]
 
     # --- writing
 

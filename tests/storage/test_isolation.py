@@ -80,7 +80,7 @@ def expiring(opened: Table | Callable[[], Table], times: int, *, writes: bool = 
     nested = [False]
     real = FileIO.open_input
 
-    def open_input(self: FileIO, path: str) -> Any:
+    def open_input(self: FileIO, path: str, size_bytes: int | None = None) -> Any:
         if not nested[0] and len(done) < times and "/bucket-" in path:
             done.append(1)
             nested[0] = True
@@ -90,7 +90,7 @@ def expiring(opened: Table | Callable[[], Table], times: int, *, writes: bool = 
             table.compact()
             table.expire(retain_last=1)
             nested[0] = False
-        return real(self, path)
+        return real(self, path, size_bytes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FileIO, "open_input", open_input)
