@@ -284,20 +284,20 @@ class SnapshotFiles:
             return False
         if self._file_io.is_local:
             self.raise_hint("LATEST", snapshot.id)
+        else:
+            with suppress(OSError, StorageError):
+                # Nobody relies on it there: a look at what it says is not worth a request.
+                self._file_io.overwrite(f"{self._paths.snapshot_directory}/LATEST", str(snapshot.id).encode())
         if snapshot.id == 1:
             self.raise_hint("EARLIEST", 1)
         return True
 
     def is_newest(self, snapshot: Snapshot) -> bool:
-        """Whether no snapshot has a higher number than one that has been created; if so, it is hinted at, if `create` has not."""
+        """Whether no snapshot has a higher number than one that has been created."""
         # A listing that lags does not even show this one.
         if max(self.listed_ids(), default=0) > snapshot.id:
             return False
-        if not self._file_io.is_local:
-            self._newest_seen = snapshot.identity
-            with suppress(OSError, StorageError):
-                # Nobody relies on it there, so that a look at what it says is not worth a request.
-                self._file_io.overwrite(f"{self._paths.snapshot_directory}/LATEST", str(snapshot.id).encode())
+        self._newest_seen = snapshot.identity
         return True
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -116,7 +116,29 @@ def test_a_commit_takes_few_requests_however_long_the_history_is(
         catalog(options).table("a.t").write(rows(number), commit_id=CommitId("writer", number))
         counts.append(faults.requests - before)
     # Opened, written, compacted if it had to be, expired if there were anything.
-    assert max(counts[3:]) <= 32, counts
+    assert max(counts[3:]) <= 28, counts
+
+
+def test_requests_of_an_open_table_are_counted(store: tuple[dict[str, Any], Faults]) -> None:
+    """A commit of a file, a scan planned, small files read."""
+    options, faults = store
+    table = make(options, **{"write-only": True})
+    table.write(rows(0))
+
+    def requests(act: Callable[[], object]) -> int:
+        before = faults.requests
+        act()
+        return faults.requests - before
+
+    assert [requests(lambda number=number: table.write(rows(number))) for number in (1, 2, 3)] == [15, 15, 15]
+    assert requests(lambda: len(table.scan().splits)) <= 5
+    # A request for each of the four files.
+    assert requests(table.to_arrow) <= 9
+    reader = catalog(options).table("a.t")
+    assert requests(lambda: reader.to_arrow()) <= 9
+    # What another process has committed is looked for once more.
+    catalog(options).table("a.t").write(rows(4))
+    assert requests(lambda: table.write(rows(5))) <= 18
 
 
 def _others_write(file_io: FileIO, path: str, others: Callable[[], object]) -> None:
