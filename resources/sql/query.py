@@ -483,6 +483,10 @@ def sql_type(kind: pa.DataType) -> str:
     return next((name for matches, name in _SQL_TYPES if matches(kind)), "TEXT")
 
 
+# Functions that group rows by time.
+_WINDOWS = ("window", "session_window")
+
+
 def _refuse_unknown(tree: exp.Expr, inputs: list[Input], outer: Collection[str]) -> None:
     """Raise InvalidRequest for a column that no table has, with the nearest name."""
     names = [name for source in inputs for name in source.source.schema.names]
@@ -492,6 +496,9 @@ def _refuse_unknown(tree: exp.Expr, inputs: list[Input], outer: Collection[str])
     made = {node.alias.lower() for node in tree.find_all(exp.Alias)} | {
         name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns
     }
+    if any(call.name.lower() in _WINDOWS for call in tree.find_all(exp.Anonymous)):
+        # A window of time is a struct of that name.
+        made |= {*_WINDOWS, "start", "end"}
     for column in tree.find_all(exp.Column):
         name = column.name.lower()
         if name in known or name in made or isinstance(column.this, exp.Star) or column.find_ancestor(exp.Lambda):

@@ -6,6 +6,7 @@ is without a time zone, TIMESTAMP_LTZ with the local one.
 """
 
 import logging
+import re
 from functools import partial
 from typing import Any, ClassVar
 
@@ -493,6 +494,10 @@ class SnaplineSql(Databricks):
     Parser = _Parser
 
 
+# What a table is called while a statement runs, beside what it was called in the statement.
+_NAMES_OF_VIEWS = re.compile(r"__snapline_\d+_\d+ AS ")
+
+
 def shown(node: exp.Expr) -> str:
     """The beginning of a part of a statement, as it may have been written."""
     try:
@@ -500,5 +505,5 @@ def shown(node: exp.Expr) -> str:
     except Exception:
         # What writes SQL fails in any way over a tree that it was not made for.
         text = ""
-    text = text or node.key.upper()
+    text = _NAMES_OF_VIEWS.sub("", text) or node.key.upper()
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -448,6 +448,17 @@ def test_what_others_have_is_refused_with_what_there_is_instead(session: Session
 
 
 @pytest.mark.spark
+def test_a_window_of_time_has_a_start_and_an_end(session: Session) -> None:
+    session.sql("CREATE TABLE w (at TIMESTAMP_NTZ, v INT)")
+    session.sql("INSERT INTO w VALUES (TIMESTAMP_NTZ'2026-01-01 10:20:00', 1)")
+    asked = "SELECT hour({0}.start) s, minute({0}.end) e, sum(v) v FROM w GROUP BY {0}(at, '30 minutes')"
+    assert session.sql(asked.format("window")).to_arrow().to_pylist() == [{"s": 10, "e": 30, "v": 1}]
+    assert session.sql(asked.format("session_window")).to_arrow().to_pylist() == [{"s": 10, "e": 50, "v": 1}]
+    with pytest.raises(InvalidRequest, match="no column 'start'"):
+        session.sql("SELECT start FROM w")
+
+
+@pytest.mark.spark
 def test_rows_are_grouped_by_windows_of_time(session: Session, engine: str) -> None:
     session.sql("CREATE TABLE w AS SELECT TIMESTAMP '2024-01-01 10:20:00' AS ts", "duckdb")
     text = "SELECT window(ts, '1 hour').start AS s, count(*) AS n FROM w GROUP BY window(ts, '1 hour')"
