@@ -16,8 +16,10 @@ from storage.sql.dialect import SnaplineSql
 from .default_words import default_tree, is_default
 from .engine import Engine
 from .names import Place
+from .needs import is_count_of_rows
 from .place import at
-from .query import Input, Query, is_count_of_rows, is_of
+from .prepare import is_of
+from .query import Input, Query
 
 
 class Sources:

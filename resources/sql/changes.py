@@ -27,7 +27,8 @@ from .fill import Fill
 from .held_names import held_name, held_names
 from .names import Names
 from .place import at
-from .query import Query, as_select
+from .prepare import as_select
+from .query import Query
 from .result import Result
 from .settings import JOB_OPTION
 from .unread import plain

@@ -12,7 +12,8 @@ from storage import (
 from storage.sql.dialect import SnaplineSql
 
 from .names import Source
-from .query import Query, prepare, refuse_open
+from .prepare import prepare
+from .query import Query, refuse_open
 from .statement_context import StatementContext
 from .stream_sources import streamed
 from .views import expanded

@@ -28,7 +28,8 @@ from storage.sql.table_definition import options_of
 
 from .names import Names, Place
 from .place import at
-from .query import Query, tables_read
+from .prepare import tables_read
+from .query import Query
 from .result import Result
 from .unread import plain, take
 
