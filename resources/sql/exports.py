@@ -11,10 +11,9 @@ from storage.sql.commands import Export
 
 from ..exports import destination, export_format, write_file
 from ..warehouse.warehouse_session import WarehouseSession
-from .definitions import Act
 from .engine import Engine
 from .query_preparation import Prepare
-from .result import Result
+from .result import Act, Result
 from .settings import RUNTIME_MODE
 from .statement_context import StatementContext
 from .unread import statement_name, take

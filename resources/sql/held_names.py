@@ -87,3 +87,12 @@ def in_place(added: AddColumn, table: Table) -> AddColumn:
     parent, dot, name = added.name.rpartition(".")
     path = f"{held_path(parent, fields) if dot else ''}{dot}{name}"
     return replace(added, name=path, after=_held_beside(added.after, path, fields))
+
+
+def refuse_twins(names: list[str]) -> None:
+    """Raise InvalidRequest for columns whose names differ by case alone: statements could not tell them apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidRequest(f"Columns {other!r} and {name!r} differ by case alone. Rename one of them.")

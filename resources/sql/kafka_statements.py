@@ -22,14 +22,13 @@ from storage.sql.dialect import SnaplineSql
 from storage.sql.table_definition import TableDefinition, define_table, like_of, options_of
 
 from .computed import check_computed
-from .definitions import Act
 from .engine import Engine
 from .fill import Fill
 from .held_names import held_names
 from .names import Names
 from .place import at
 from .query_preparation import Prepare
-from .result import Result
+from .result import Act, Result
 from .table_text import type_text
 from .unread import plain, refuse_clauses
 

@@ -1,7 +1,7 @@
 """What a statement gives: rows, or a sentence about what was done."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,3 +93,7 @@ def rows_result(names: list[str], rows: list[tuple[Any, ...]], types: dict[str, 
         pa.array([row[index] for row in rows], (types or {}).get(name, pa.string())) for index, name in enumerate(names)
     ]
     return Result(rows=pa.Table.from_arrays(columns, names))
+
+
+# What a statement that has been read is about to do.
+Act = Callable[[], Result]

@@ -25,14 +25,13 @@ from storage.sql.dialect import SnaplineSql
 from ..warehouse.snapshot_properties import PLACE_PROPERTY, STATEMENT_PROPERTY
 from . import changed_rows, changes
 from .columns import column_sources
-from .definitions import Act
 from .engine import Engine
 from .fill import Fill
 from .names import Place
 from .place import at
 from .query import Query
 from .query_preparation import Prepare
-from .result import Result
+from .result import Act, Result
 from .row_metadata import refuse_row_metadata
 from .settings import JOB_OPTION, RUNTIME_MODE
 from .statement_context import StatementContext

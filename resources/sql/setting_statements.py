@@ -10,8 +10,7 @@ from storage.sql.commands import (
     SetOption,
 )
 
-from .definitions import Act
-from .result import Result
+from .result import Act, Result
 from .settings import STARTUP_OPTION, check_key, check_setting
 from .statement_context import StatementContext
 

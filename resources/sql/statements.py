@@ -35,21 +35,23 @@ from ..actions import Reach
 from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.warehouse_session import WarehouseSession
 from . import changes
+from .alter_table import alter_table
 from .analyze import analyzed
 from .corrections import refuse_beyond_branches, refuse_without_change
-from .definitions import Act, Definitions
+from .definitions import Definitions
 from .engine import Engine
 from .engines import Engines
 from .exports import exported
 from .kafka_statements import KafkaStatements
 from .look import Look
 from .names import Names
+from .new_tables import NewTables
 from .parsing import bounded_depth, parse
 from .place import at
 from .procedures import call
 from .query import described
 from .query_preparation import QueryPreparation
-from .result import Result, spark_errors
+from .result import Act, Result, spark_errors
 from .row_statements import RowStatements
 from .setting_statements import SettingStatements
 from .settings import Settings
@@ -90,7 +92,7 @@ class Statements:
         self.prepare = QueryPreparation(self._context).prepare
         self._definitions = Definitions(session, self.settings, self._names)
         self._rows = RowStatements(self._context, self.prepare)
-        self._tables = TableStatements(self._context, self._definitions, self._rows, self.prepare)
+        self._tables = TableStatements(self._context, NewTables(self.settings, self._names), self._rows, self.prepare)
         self._setting = SettingStatements(self._context)
         self._look = Look(session, self.settings, self._names)
         self._kafka = KafkaStatements(self._names, self.prepare)
@@ -178,7 +180,7 @@ class Statements:
             case DropCatalog():
                 return define.drop_catalog(tree)
             case AlterTable():
-                return define.alter(tree)
+                return alter_table(tree, self._names)
             case AnalyzeTable():
                 return analyzed(tree, self._names)
             case Show():

@@ -11,11 +11,11 @@ from storage import (
 )
 
 from . import changes
-from .definitions import Act, Definitions
 from .engine import OVERWRITE, Engine
+from .new_tables import NewTables
 from .place import at
 from .query_preparation import Prepare
-from .result import Result
+from .result import Act, Result
 from .row_statements import RowStatements
 from .statement_context import StatementContext
 from .unread import plain, take
@@ -24,11 +24,9 @@ from .unread import plain, take
 class TableStatements:
     """Plans the statements that define tables; what a plan returns carries one out."""
 
-    def __init__(
-        self, context: StatementContext, definitions: Definitions, rows: RowStatements, prepare: Prepare
-    ) -> None:
+    def __init__(self, context: StatementContext, new_tables: NewTables, rows: RowStatements, prepare: Prepare) -> None:
         self._context = context
-        self._definitions = definitions
+        self._new_tables = new_tables
         self._rows = rows
         self._prepare = prepare
 
@@ -40,9 +38,9 @@ class TableStatements:
         if_not_exists = tree.args.get("exists")
         if self._is_to_be_replaced(tree, node):
             return self._replace(tree, node, written, engine)
-        create = self._definitions.create_table(tree)
+        create = self._new_tables.define(tree)
         if query is None:
-            is_there = self._definitions.exists(tree)
+            is_there = self._new_tables.exists(tree)
 
             def define() -> Result:
                 table = create(None)
@@ -57,7 +55,7 @@ class TableStatements:
         properties = self._rows.properties_of(exp.Insert(this=plain(node), expression=written.expression))
 
         def fill() -> Result:
-            if if_not_exists and self._definitions.exists(tree):
+            if if_not_exists and self._new_tables.exists(tree):
                 return Result("The table exists; nothing was written.")
             rows = engine().rows(prepared)
             try:
@@ -71,7 +69,7 @@ class TableStatements:
                     properties, changes.target_of(insert, self._context.names), prepared, rows, engine()
                 )
             except BaseException:
-                self._definitions.take_back(tree, table)
+                self._new_tables.take_back(tree, table)
                 raise
 
         return fill
@@ -83,7 +81,7 @@ class TableStatements:
             return False
         if tree.args.get("exists"):
             raise at(node, InvalidRequest("CREATE OR REPLACE … IF NOT EXISTS says two things: leave one out."))
-        if self._definitions.exists(tree):
+        if self._new_tables.exists(tree):
             return True
         if must_exist:
             raise at(node, NotFound(f"There is no table {node.name!r} to replace. CREATE OR REPLACE TABLE creates it."))
@@ -92,7 +90,7 @@ class TableStatements:
     def _replace(self, tree: exp.Create, node: exp.Table, written: exp.Expr, engine: Callable[[], Engine]) -> Act:
         """Give a table another definition and other rows, or none. Its history stays; a query of it reads what it was."""
         self._context.names.table(node)
-        define = self._definitions.create_table(tree, replaces=True)
+        define = self._new_tables.define(tree, replaces=True)
         if tree.expression is None:
 
             def empty() -> Result:
