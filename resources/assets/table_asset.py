@@ -16,18 +16,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any
 
 import dagster as dg
 
 from storage import InvalidRequest, StorageError
-from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, OVERWRITE_TABLE, WRITE_MODES
+from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
-from .asset_arguments import check_arguments, mapping, table_description
-from .declared import check_types, named_table
-from .frames import as_rows, as_wanted, check_given, check_taken, wants_arrow
-from .materialization import check_tags, tag_name
-from .schema_policy import REFUSE, check_policy
+from .asset_arguments import mapping, table_description
+from .declaration_checks import annotations_of, check_declaration
+from .frames import as_rows, as_wanted, wants_arrow
+from .materialization import tag_name
+from .schema_policy import REFUSE
 from .table_declaration import TableDefinition
 from .tables import TablesResource
 
@@ -68,13 +68,13 @@ class TableAsset:
     @property
     def config_type(self) -> type[dg.Config] | None:
         """The class of the run configuration that the function takes, if it takes one."""
-        return None if "config" in self.inputs else _hints(self.transform).get("config")
+        return None if "config" in self.inputs else annotations_of(self.transform).get("config")
 
     def rows(self, read: Read, context: Any, spark: Callable[[], Any], config: dg.Config | None = None) -> Any:
         """What the function makes of its inputs: a Spark DataFrame or an Arrow table. Without a `config`, where it takes one,
         that of the class's defaults is taken. Raises InvalidRequest for what is no rows.
         """
-        hints = _hints(self.transform)
+        hints = annotations_of(self.transform)
         arguments: dict[str, Any] = {
             parameter: as_wanted(read(table, wants_arrow(hints.get(parameter))), hints.get(parameter))
             for parameter, table in self.inputs.items()
@@ -245,17 +245,6 @@ def _as_deps(other: Any) -> list[dg.AssetDep]:
     return [dg.AssetDep(other)]
 
 
-def _hints(transform: Transform) -> dict[str, Any]:
-    """The annotations of a function. Raises InvalidRequest for one that cannot be resolved."""
-    try:
-        return get_type_hints(transform)
-    except NameError as error:
-        raise InvalidRequest(
-            f"an annotation of the function cannot be resolved ({error}). Import what it names where the module is loaded, "
-            "not only for type checkers."
-        ) from None
-
-
 _declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
 
 
@@ -305,143 +294,43 @@ def table_asset(
     With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key, or for partitions of
     several dimensions the column of each: the partitions of a run are replaced in one commit, and each becomes a tag. Without
     a column each partition is the whole table: a snapshot, and a tag. Further arguments are those of `dagster.asset`: see
-    `asset_arguments` for those that are passed on, and those that are refused, with what to do instead.
-
-    A run that makes exactly the rows that it would replace commits nothing; `skip_unchanged=False` commits without comparing.
-
-    `on_schema_change` says what becomes of columns that the rows have and the table does not: `refuse`; `add`, nullable and
-    null in the rows that are there; `evolve`, by which types become wider too.
+    `asset_arguments` for those that are passed on, and those that are refused. A run that makes exactly the rows that it would
+    replace commits nothing; `skip_unchanged=False` commits without comparing. `on_schema_change` says what becomes of columns
+    that the rows have and the table does not: `refuse`; `add`, null in the rows that are there; `evolve`: types become wider too.
 
     `incremental` names an input of which a run gets only the rows that came since the snapshot that the asset consumed last,
-    as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over the whole
-    input and in place of the whole table, is made the first time, when the code has changed, and when rows of the input went.
+    as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over all of it
+    and in place of the whole table, is made the first time, when the code has changed, and when rows of the input went.
 
     Raises DagsterInvalidDefinitionError, naming the asset, for a declaration that cannot work.
     """
 
     def decorate(transform: Transform) -> dg.AssetsDefinition:
         try:
-            read = mapping("inputs", inputs, "{parameter: 'database.table'}")
-            for each in read.values():
-                named_table("inputs", each)
-            if code_version is not None:
-                check_types("the asset", {"code_version": (code_version, str)})
-            mappings = mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}")
-            definition = TableDefinition(
-                name,
-                primary_key,
-                partition_by,
-                mapping("options", options, "{'bucket': 4}"),
-                description or inspect.getdoc(transform),
-                mapping("column_descriptions", column_descriptions, "{column: 'text'}"),
+            said = description or inspect.getdoc(transform)
+            given = mapping("options", options, "{'bucket': 4}")
+            columns = mapping("column_descriptions", column_descriptions, "{column: 'text'}")
+            asset = TableAsset(
+                TableDefinition(name, primary_key, partition_by, given, said, columns),
+                transform,
+                mapping("inputs", inputs, "{parameter: 'database.table'}"),
+                mode,
+                _source_version(transform) if code_version is None else code_version,
+                incremental,
+                partitions_def,
+                partition_column,
+                tag_partitions,
+                mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}"),
+                skip_unchanged,
+                on_schema_change,
+                asset_arguments,
             )
-            check_arguments(asset_arguments)
-            check_policy(on_schema_change)
-            _check(definition, transform, read, mode, partitions_def, partition_column)
-            _check_annotations(transform, read)
-            strange = sorted(set(mappings) - set(read.values()))
-            if strange:
-                raise InvalidRequest(
-                    f"partition_mappings names {', '.join(strange)}, which the asset does not read: its inputs are "
-                    f"{', '.join(read.values()) or 'none'}."
-                )
-            for argument, flag in (("skip_unchanged", skip_unchanged), ("tag_partitions", tag_partitions)):
-                if not isinstance(flag, bool):
-                    raise InvalidRequest(f"{argument}={flag!r} is neither True nor False.")
-            if tag_partitions and isinstance(partitions_def, dg.StaticPartitionsDefinition):
-                check_tags(partitions_def.get_partition_keys())
-            policy = asset_arguments.get("backfill_policy")
-            if (
-                policy is not None
-                and partitions_def is not None
-                and partition_column is None
-                and (policy.max_partitions_per_run != 1)
-            ):
-                raise InvalidRequest(
-                    "each partition is a snapshot of the whole table, made by a run of its own: leave backfill_policy out."
-                )
-            if incremental is not None and (incremental not in read or partitions_def is not None):
-                raise InvalidRequest(
-                    f"incremental={incremental!r} names one of the inputs ({', '.join(read) or 'none'}) of an asset without "
-                    "partitions."
-                )
-            version = code_version or _source_version(transform)
+            check_declaration(asset)
         except StorageError as error:
             raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
-        return TableAsset(
-            definition,
-            transform,
-            read,
-            mode,
-            version,
-            incremental,
-            partitions_def,
-            partition_column,
-            tag_partitions,
-            mappings,
-            skip_unchanged,
-            on_schema_change,
-            asset_arguments,
-        ).asset()
+        return asset.asset()
 
     return decorate
-
-
-def _check(
-    definition: TableDefinition,
-    transform: Transform,
-    inputs: Mapping[str, str],
-    mode: str,
-    partitions_def: dg.PartitionsDefinition[Any] | None,
-    partition_column: str | Mapping[str, str] | None,
-) -> None:
-    parameters = list(inspect.signature(transform).parameters)
-    unknown = [parameter for parameter in parameters if parameter not in inputs and parameter not in _SPECIAL]
-    if unknown:
-        raise InvalidRequest(
-            f"the function's parameter {unknown[0]!r} is no input. Add it to inputs={{{unknown[0]!r}: 'database.table'}}."
-        )
-    unused = [source for source in inputs if source not in parameters]
-    if unused:
-        raise InvalidRequest(
-            f"input {unused[0]!r} is no parameter of the function ({', '.join(parameters) or 'it has none'})."
-        )
-    if mode not in WRITE_MODES:
-        raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
-    if mode == OVERWRITE_PARTITIONS and not definition.partition_by:
-        raise InvalidRequest(f"mode {mode!r} replaces partitions: it needs partition_by.")
-    if partitions_def is None and partition_column is not None:
-        raise InvalidRequest("partition_column holds Dagster's partition key: it needs a partitions_def.")
-    if isinstance(partitions_def, dg.MultiPartitionsDefinition) and partition_column is not None:
-        names = sorted(partitions_def.partition_dimension_names)
-        if not isinstance(partition_column, Mapping) or sorted(partition_column) != names:
-            raise InvalidRequest(f"partition_column must give a column for each of the dimensions {', '.join(names)}.")
-    elif isinstance(partition_column, Mapping):
-        raise InvalidRequest("partition_column is one column: only partitions of several dimensions have several.")
-    columns = partition_column.values() if isinstance(partition_column, Mapping) else [partition_column]
-    for column in columns:
-        if column is not None and column not in definition.partition_by:
-            raise InvalidRequest(
-                f"partition_column {column!r} must be one of partition_by ({', '.join(definition.partition_by) or 'none'})."
-            )
-    if partitions_def is not None and partition_column is None and definition.partition_by:
-        raise InvalidRequest(
-            "A table that is partitioned needs a partition_column: the column that holds the partition key."
-        )
-
-
-def _check_annotations(transform: Transform, inputs: Mapping[str, str]) -> None:
-    hints = _hints(transform)
-    for parameter in inputs:
-        check_taken(parameter, hints.get(parameter, Any))
-    if "return" in hints:
-        check_given(hints["return"])
-    config = hints.get("config")
-    takes_config = "config" in inspect.signature(transform).parameters and "config" not in inputs
-    if takes_config and not (isinstance(config, type) and issubclass(config, dg.Config)):
-        raise InvalidRequest(
-            "the parameter 'config' is annotated with the class of the configuration, a dagster.Config."
-        )
 
 
 def _source_version(transform: Transform) -> str:

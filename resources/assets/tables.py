@@ -11,7 +11,7 @@ provenance, and are the same in all three.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -50,6 +50,25 @@ from .table_declaration import TableDefinition, unless_left_empty
 
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
+
+
+def _key_of(ref: SnapshotRef) -> dg.AssetKey:
+    return dg.AssetKey([ref.database, ref.table])
+
+
+@dataclass(frozen=True)
+class OnBranch:
+    """Where a materialization goes: by default to main.
+
+    `branch` gives for a table what is written to. `part`: a step that commits several times says by it which of its commits this
+    is. `event_key` gives for a key of the partitions the partition that Dagster's event is about, `source_key` for a snapshot
+    that was read the asset that it belongs to.
+    """
+
+    branch: Callable[[Table], Table] = lambda table: table
+    part: str = ""
+    event_key: Callable[[str], str] = str
+    source_key: Callable[[SnapshotRef], dg.AssetKey] = _key_of
 
 
 class TablesResource(dg.ConfigurableResource[Any]):
@@ -280,50 +299,39 @@ class TablesResource(dg.ConfigurableResource[Any]):
         tags: Sequence[str] = (),
         asset_key: dg.AssetKey | None = None,
         properties: Mapping[str, str] | None = None,
-        on: Callable[[Table], Table] | None = None,
-        part: str = "",
-        event_key: Callable[[str], str] = str,
-        source_key: Callable[[SnapshotRef], dg.AssetKey] | None = None,
+        to: OnBranch | None = None,
         unless_same: bool = True,
         on_schema_change: str = REFUSE,
     ) -> dg.MaterializeResult[Any]:
         """Commit rows as one snapshot and say so to Dagster.
 
-        `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster
-        partition keys of the step to values of partition columns: exactly these are replaced, rows of others are
-        refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits
-        nothing twice, nor does a run that is executed again after it died between its commit and Dagster's event. An overwrite
-        that brings exactly the rows that it would replace commits nothing, unless `unless_same` is False: the files that were
-        written are compared with those that are there.
-
-        `on_schema_change` says what becomes of columns that the table does not have: refuse, add, evolve (see `schema_policy`);
-        it is carried out before the rows are written.
-
-        `on` gives for the table its branch to write to. `part`: as in `read`. `event_key` gives for a key of `partitions` the
-        partition that Dagster's event is about, `source_key` for a snapshot that was read the asset it belongs to.
+        `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster partition
+        keys of the step to values of partition columns: exactly these are replaced, rows of others are refused, and each key
+        becomes a tag. `tags` are set besides. A step that is run again commits nothing twice, nor does a run that is executed
+        again after it died between its commit and Dagster's event. An overwrite that brings exactly the rows that it would
+        replace commits nothing, unless `unless_same` is False: the files that were written are compared with those that are
+        there. `on_schema_change` says what becomes of columns that the table does not have, before the rows are written: refuse,
+        add, evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
         # Before anything is written.
         check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
         key = asset_key or context.asset_key
-        step = (*step_of(context), part)
+        to = to or OnBranch()
+        step = (*step_of(context), to.part)
         named = [*(tag_name(partition) for partition in partitions or () if tag_partitions), *tags]
         properties = {**(properties or {}), **tags_property(named)}
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
-
-        def opened() -> Table:
-            table = definition.open_or_create(self.session.catalog, columns, created if partitions is None else None)
-            return table if on is None else on(table)
-
         job = "/".join(key.path)
         try:
             # Runs of other partitions may be at a table that one of them has created: then it stays.
             with unless_left_empty(self.session.catalog) as created:
-                table, altered = with_columns_of(opened, columns, on_schema_change, definition.column_descriptions)
+                new = created if partitions is None else None
+                table, altered = self._opened(definition, columns, to, new, on_schema_change)
                 columns_told = _told(context, table, altered, left_null(table, columns))
                 planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
                 with self.session.recorder.job(job, sources, [planned]):
-                    commit_id = step_commit_id(context, job, table, key, part)
+                    commit_id = step_commit_id(context, job, table, key, to.part)
                     snapshot = self._commit(
                         context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
                     )
@@ -332,17 +340,27 @@ class TablesResource(dg.ConfigurableResource[Any]):
             self._grown_from.pop(step_of(context), None)
         # An overwrite that commits nothing brings what there is.
         is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
-        if snapshot is not None and not commit_id.made(snapshot):
-            context.log.warning(
-                f"commit {commit_id.identifier} of {job} to {table.identifier} landed long ago, and its snapshot has expired: "
-                "nothing is committed again"
-            )
-            snapshot = None
-            is_same = False
-        provenance = provenance_tags(context.instance, {(source_key or _key_of)(ref): ref for ref in sources})
-        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, event_key, tags)
+        snapshot = _unless_long_ago(context, snapshot, commit_id, f"{job} to {table.identifier}")
+        provenance = provenance_tags(context.instance, {to.source_key(ref): ref for ref in sources})
+        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, to.event_key, tags)
         result = made.result(snapshot, sources, is_same=is_same)
         return result._replace(metadata={**(result.metadata or {}), **columns_told})
+
+    def _opened(
+        self,
+        definition: TableDefinition,
+        columns: pa.Schema,
+        to: OnBranch,
+        new: Callable[[Table], None] | None,
+        on_schema_change: str,
+    ) -> tuple[Table, list[str]]:
+        """The table that rows go to, created if it is not there, and what was changed of its columns for them."""
+        return with_columns_of(
+            lambda: to.branch(definition.open_or_create(self.session.catalog, columns, new)),
+            columns,
+            on_schema_change,
+            definition.column_descriptions,
+        )
 
     def write_stream(
         self,
@@ -443,6 +461,18 @@ def _key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("$")[0].split("."))
 
 
+def _unless_long_ago(
+    context: dg.AssetExecutionContext, snapshot: Snapshot | None, commit_id: CommitId, what: str
+) -> Snapshot | None:
+    """The snapshot of a commit; None, and a warning, if it landed so long ago that it has expired."""
+    if snapshot is None or commit_id.made(snapshot):
+        return snapshot
+    context.log.warning(
+        f"commit {commit_id.identifier} of {what} landed long ago, and its snapshot has expired: nothing is committed again"
+    )
+    return None
+
+
 def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], null: list[str]) -> dict[str, str]:
     """What became of columns, for the metadata of a run; its log says it too."""
     told = {name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what}
@@ -453,7 +483,3 @@ def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], n
 
 def _place(table: Table) -> tuple[str, str, str]:
     return table.identifier.database, table.identifier.table, table.identifier.branch
-
-
-def _key_of(ref: SnapshotRef) -> dg.AssetKey:
-    return dg.AssetKey([ref.database, ref.table])

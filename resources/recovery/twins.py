@@ -19,7 +19,7 @@ from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
 from ..assets.partition_context import PartitionContext
 from ..assets.table_asset import TableAsset, table_assets
-from ..assets.tables import TablesResource
+from ..assets.tables import OnBranch, TablesResource
 from ..assets.ui_metadata import recovery_page_metadata
 from ..links.launchpad_path import RECOVERY_TAG
 from .branch_checks import twin_checks
@@ -165,10 +165,12 @@ def _materialize(
         mode=mode,
         partitions=asset.partitions(keys),
         tag_partitions=asset.tag_partitions,
-        on=on_branch,
-        part=branch,
-        event_key=lambda key: event_partition(asset, branch, key),
-        source_key=lambda ref: twin_key(f"{ref.database}.{ref.table}"),
+        to=OnBranch(
+            on_branch,
+            branch,
+            event_key=lambda key: event_partition(asset, branch, key),
+            source_key=lambda ref: twin_key(f"{ref.database}.{ref.table}"),
+        ),
         # What is left to do is told from the commits on the branch.
         unless_same=False,
         on_schema_change=asset.on_schema_change,
