@@ -27,6 +27,8 @@ _RENAMED_KEY = "snapline.renamed"
 # Of tags that keep files from Paimon's Java library alone: nobody else sees them.
 AGAINST_JAVA = (BRANCH_PREFIX, BACK_PREFIX)
 _TAG_FILE = re.compile(r"tag-(.+)", re.DOTALL)
+# Where Java marks the tags that it has made, with `tag.create-success-file`.
+_SUCCESS_FILES = "tag-success-file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,10 @@ class TagFiles:
 
     def _listed(self) -> tuple[list[str], dict[str, frozenset[str]]]:
         """The names of all tag files, sorted; and which have marks of what was deleted lately."""
-        files = [file.name for file in self._file_io.list_files(self._paths.tag_directory, or_in_place=True)]
+        directory = self._paths.tag_directory
+        files = [file.name for file in self._file_io.list_files(directory, or_in_place=True)]
+        if _SUCCESS_FILES in files and _SUCCESS_FILES in self._file_io.list_directories(directory):
+            files.remove(_SUCCESS_FILES)
         marks = {
             match[1]: each for name, each in late_requests.marked(files).items() if (match := _TAG_FILE.fullmatch(name))
         }

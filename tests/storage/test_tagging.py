@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -288,3 +289,20 @@ def test_a_partition_is_dropped(events: Table) -> None:
         events.drop_partition({"what": "b"})
     with pytest.raises(InvalidRequest, match="Give the partitions"):
         events.drop_partition({})
+
+
+def test_marks_of_tags_that_java_makes_are_no_tags(catalog: Catalog, orders: Table) -> None:
+    """`tag.create-success-file`: a directory among the tags."""
+    for number in range(3):
+        orders.write(pa.table({"id": [number], "item": ["x"]}))
+    orders.tags.create("kept", snapshot_id=2)
+    marks = Path(orders.store.paths.tag_directory) / "tag-success-file"
+    marks.mkdir()
+    (marks / "kept_SUCCESS").write_text('{"creationTime": 1, "modificationTime": 1}')
+    assert tags(orders) == {"kept": 2}
+    assert orders.check() == []
+    assert catalog.table("shop.orders").system_table("tags").num_rows == 1
+    orders.compact(full=True)
+    assert orders.expire(retain_last=1)
+    orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
+    assert (marks / "kept_SUCCESS").exists()
