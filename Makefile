@@ -26,8 +26,11 @@ ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines t
 BESIDE := tests/storage/test_written_while_published.py
 # What takes longest in the rooms: it is run with the rest.
 LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_recovery_dropped_twice.py \
-  tests/resources/test_renewed_streams.py tests/resources/test_secrets.py tests/resources/test_sql_outside.py \
-  tests/storage/test_branch_sets.py tests/storage/test_hostile_metadata.py tests/storage/test_hostile_fuzz.py
+  tests/resources/test_recovery_plans.py tests/resources/test_recovery_pairs.py tests/resources/test_reproduce.py \
+  tests/resources/test_renewed_streams.py tests/resources/test_row_metadata_alike.py tests/resources/test_secrets.py \
+  tests/resources/test_sql_outside.py tests/lineage_browser/test_actions.py tests/lineage_browser/test_facts.py \
+  tests/lineage_browser/test_links.py tests/storage/test_branch_sets.py tests/storage/test_hostile_metadata.py \
+  tests/storage/test_hostile_fuzz.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
 .PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka
