@@ -201,6 +201,22 @@ def _rows_of(store: TableStore, entry: ManifestEntry) -> pa.Table | None:
     return rows if rows.num_rows else None
 
 
+class _AskedGuard:
+    """A guard that remembers whether it has refused a commit."""
+
+    def __init__(self, guard: Guard | None) -> None:
+        self._guard = guard
+        self.has_refused = False
+
+    def __call__(self, latest: Snapshot | None) -> None:
+        try:
+            if self._guard is not None:
+                self._guard(latest)
+        except CommitConflict:
+            self.has_refused = True
+            raise
+
+
 def commit_counted(
     store: TableStore,
     commit: TableCommit,
@@ -224,16 +240,7 @@ def commit_counted(
         return earlier
     retracted = pa.concat_tables([rows for message in messages for rows in message.retracted])
     own = [entry for message in messages for entry in message.added]
-    refusals: list[CommitConflict] = []
-
-    def asked(latest: Snapshot | None) -> None:
-        try:
-            if guard is not None:
-                guard(latest)
-        except CommitConflict as error:
-            refusals.append(error)
-            raise
-
+    asked = _AskedGuard(guard)
     try:
         for attempt in range(_COMMIT_TRIES):
             snapshot = store.snapshots.latest()
@@ -251,7 +258,7 @@ def commit_counted(
                 )
             except CommitConflict:
                 # What the guard refuses is no race that another try may win.
-                if refusals or attempt + 1 == _COMMIT_TRIES:
+                if asked.has_refused or attempt + 1 == _COMMIT_TRIES:
                     raise
             except NotFound as error:
                 if not has_expired(store, snapshot):

@@ -181,18 +181,8 @@ def merge_query(
     if on is not None and not isinstance(on, str):
         on = " AND ".join(f"target.{quote(name)} = source.{quote(name)}" for name in on)
     chosen = _choice(clauses, has_source=source is not None)
-    columns = [f"{chosen} AS {quote(CLAUSE)}"]
-    new_values: dict[str, str] = {}
-    for column in schema.fields:
-        cases = []
-        for number, clause in enumerate(clauses, 1):
-            value = _value(clause, column.name, schema, quote)
-            if value is not None:
-                cases.append(f"WHEN {number} THEN {value}")
-        kept = f"target.{quote(column.name)}"
-        value = f"CASE {chosen} {' '.join(cases)} ELSE {kept} END" if cases else kept
-        columns.append(f"{value} AS {quote(column.name)}")
-        new_values[column.name] = value
+    new_values = {column.name: _new_value(clauses, column.name, schema, chosen, quote) for column in schema.fields}
+    columns = [f"{chosen} AS {quote(CLAUSE)}", *(f"{value} AS {quote(name)}" for name, value in new_values.items())]
     if has_order(schema):
         is_there = "TRUE" if source is None else f"target.{_THERE}"
         lower = ">" if schema.table_options.sequence_field_sort_order == "descending" else "<"
@@ -226,6 +216,19 @@ def merge_query(
         f"SELECT {selected} FROM ({there} {target}) AS target {join} JOIN ({there} {source}) AS source ON {on} "
         f"WHERE {chosen} IS NOT NULL"
     )
+
+
+def _new_value(
+    clauses: Sequence[MergeClause], column: str, schema: TableSchema, chosen: str, quote: Callable[[str], str]
+) -> str:
+    """What a column of a row becomes by the clause that is chosen for it."""
+    cases = []
+    for number, clause in enumerate(clauses, 1):
+        value = _value(clause, column, schema, quote)
+        if value is not None:
+            cases.append(f"WHEN {number} THEN {value}")
+    kept = f"target.{quote(column)}"
+    return f"CASE {chosen} {' '.join(cases)} ELSE {kept} END" if cases else kept
 
 
 def _choice(clauses: Sequence[MergeClause], *, has_source: bool) -> str:

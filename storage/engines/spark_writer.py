@@ -66,45 +66,13 @@ def write_frame(
     commit_id = commit_id or CommitId(table.store.clock.unique_name(), 1, exact=True, is_new=True)
     before = table.snapshot()
     options = {
-        "warehouse": warehouse,
-        "branch": table.identifier.branch,
-        "commit-user": commit_id.user,
-        "commit-identifier": str(commit_id.identifier),
-        "commit-exact": str(commit_id.exact).lower(),
-        "properties": json.dumps(dict(properties or {})),
-        **storage_texts(table.store.file_io.storage_options),
+        **_place_options(table, warehouse),
+        **_commit_options(commit_id, properties, operation, change_tracking=change_tracking),
+        **_replacement_options(mode, partitions, replaced, marked),
+        **_condition_options(basis, unless_changed_since, unless_same=unless_same),
     }
-    lock = table.store.file_io.lock
-    if isinstance(lock, FileLock):
-        options["lock-directory"] = lock.directory
-    if table.store.file_io.external_roots:
-        options["external-roots"] = json.dumps(table.store.file_io.external_roots)
-    if table.is_new_definition:
-        options["new-schema"] = table.schema.to_json()
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
-    if operation:
-        options["operation"] = operation
-    if replaced is not None:
-        options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
-    if marked is not None:
-        options["marked-rows"] = rows_to_mark(marked)
-    if basis is not None:
-        options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
-    if unless_same:
-        options["unless-same"] = "true"
-    if unless_changed_since is not None:
-        options["unless-changed-since"] = str(unless_changed_since)
-    if not change_tracking:
-        options["change-tracking"] = "false"
-    if commit_id.is_new:
-        options["commit-new"] = "true"
-    if commit_id.not_before_ms is not None:
-        options["commit-not-before-ms"] = str(commit_id.not_before_ms)
-    if mode != APPEND:
-        options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
-        if partitions is not None:
-            options["overwrite"] = json.dumps([dict(partition) for partition in partitions])
     writer = _distributed(frame, table).write.format(FORMAT).options(**options)
     try:
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)
@@ -118,6 +86,71 @@ def write_frame(
         return None
     bound = CommitId(commit_id.user, commit_id.identifier, True, commit_id.not_before_ms or _time(before))
     return table.new_commit(bound).find_committed()
+
+
+def _place_options(table: Table, warehouse: str) -> dict[str, str]:
+    """Where the table lies, and how its files are reached."""
+    file_io = table.store.file_io
+    options = {"warehouse": warehouse, "branch": table.identifier.branch, **storage_texts(file_io.storage_options)}
+    if isinstance(file_io.lock, FileLock):
+        options["lock-directory"] = file_io.lock.directory
+    if file_io.external_roots:
+        options["external-roots"] = json.dumps(file_io.external_roots)
+    if table.is_new_definition:
+        options["new-schema"] = table.schema.to_json()
+    return options
+
+
+def _commit_options(
+    commit_id: CommitId, properties: Mapping[str, str] | None, operation: str | None, *, change_tracking: bool
+) -> dict[str, str]:
+    """Whose commit it is, and what its snapshot says of it."""
+    options = {
+        "commit-user": commit_id.user,
+        "commit-identifier": str(commit_id.identifier),
+        "commit-exact": str(commit_id.exact).lower(),
+        "properties": json.dumps(dict(properties or {})),
+    }
+    if commit_id.is_new:
+        options["commit-new"] = "true"
+    if commit_id.not_before_ms is not None:
+        options["commit-not-before-ms"] = str(commit_id.not_before_ms)
+    if operation:
+        options["operation"] = operation
+    if not change_tracking:
+        options["change-tracking"] = "false"
+    return options
+
+
+def _replacement_options(
+    mode: str,
+    partitions: Sequence[Mapping[str, Any]] | None,
+    replaced: tuple[int, Sequence[str]] | None,
+    marked: pa.Table | None,
+) -> dict[str, str]:
+    """What goes when the rows come."""
+    options: dict[str, str] = {}
+    if replaced is not None:
+        options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
+    if marked is not None:
+        options["marked-rows"] = rows_to_mark(marked)
+    if mode != APPEND:
+        options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
+        if partitions is not None:
+            options["overwrite"] = json.dumps([dict(partition) for partition in partitions])
+    return options
+
+
+def _condition_options(basis: Mark | None, unless_changed_since: int | None, *, unless_same: bool) -> dict[str, str]:
+    """What must not have happened meanwhile."""
+    options = {}
+    if basis is not None:
+        options["basis"] = json.dumps([basis.snapshot_id, basis.delta_manifest_list])
+    if unless_same:
+        options["unless-same"] = "true"
+    if unless_changed_since is not None:
+        options["unless-changed-since"] = str(unless_changed_since)
+    return options
 
 
 def _made_since(table: Table, commit_id: CommitId, before: Snapshot | None) -> tuple[Snapshot | None, bool]:

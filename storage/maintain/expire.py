@@ -16,6 +16,7 @@ from ..log.publish import LOG_CONSUMER
 from ..log_options import has_log
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
+from ..metadata.tag import Tag
 from ..options import TableOptions
 from ..write.taken_over import ids_of
 from .age import now_of_ages
@@ -176,10 +177,8 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         store.consumers.announce_expiry(expired[-1].id + 1)
     unread = _unread_from(store)
     published = _published_from(store) if expired else None
-    if published is not None:
-        expired = [snapshot for snapshot in expired if snapshot.id < published]
-    if unread is not None:
-        expired = [snapshot for snapshot in expired if snapshot.id < unread]
+    first_kept = min((number for number in (published, unread) if number is not None), default=None)
+    expired = [snapshot for snapshot in expired if first_kept is None or snapshot.id < first_kept]
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
     reader = ReferenceReader()
@@ -187,10 +186,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         refuse_lost(store, history[-1], reader)
     with_files = [snapshot for snapshot in standing(history) if snapshot.id in ids]
     if changelogs is not None and not dry_run:
-        for snapshot in with_files:
-            if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
-                # Somebody else was first, and may have let the changelog expire as well.
-                store.changelogs.delete_if(snapshot)
+        _keep_changelogs(store, with_files)
     lost: CorruptData | NotFound | None = None
     candidates: dict[str, int] = {}
     try:
@@ -202,22 +198,17 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         lost = error
     if dry_run and lost is not None:
         return _removal(ids, {}, ())
-    in_vain = list(
-        tags_in_vain(store, next((snapshot for snapshot in history if snapshot.id not in ids), None), reader)
-    )
+    earliest_left = next((snapshot for snapshot in history if snapshot.id not in ids), None)
+    in_vain = list(tags_in_vain(store, earliest_left, reader))
     for tag in in_vain:
         candidates = {**dict.fromkeys(files_of(store, tag.snapshot), tag.snapshot.id), **candidates}
     if dry_run:
-        gone = {Holder(store.identifier.branch, "snapshot", str(number)) for number in ids}
-        gone |= {Holder(store.identifier.branch, "tag", tag.name) for tag in in_vain}
-        kept = set(needed_files(store, gone, candidates, reader))
+        kept = _kept_files(store, ids, in_vain, candidates, reader)
         if changelogs is not None:
             kept |= changelog_files_of(store, expired)
         return _removal(ids, candidates, candidates.keys() - kept)
     if ids:
-        # The search for the newest begins at the hint, and must not begin below the history.
-        store.snapshots.raise_hint("LATEST", history[-1].id)
-        store.snapshots.raise_hint("EARLIEST", ids[-1] + 1)
+        _raise_hints(store, latest_id=history[-1].id, earliest_id=ids[-1] + 1)
         store.committed.remember(ids_of(with_files))
         if _published_from(store) not in (None, published):
             return None
@@ -225,23 +216,60 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
     if changelogs is not None:
-        old = changelogs.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
-        kept_ids = set(store.changelogs.ids())
-        old = [snapshot for snapshot in old if snapshot.id in kept_ids and (unread is None or snapshot.id < unread)]
-        # Of a changelog that was kept nothing else is there any more.
-        try:
-            told = {path: snapshot.id for snapshot in old for path in reader.changelog_files_of(store, snapshot)}
-            candidates = {**told, **candidates}
-        except (CorruptData, NotFound) as error:
-            lost = error
-        for snapshot in old:
-            store.changelogs.delete_if(snapshot)
-        store.changelogs.write_hints()
+        told, damage = _expire_changelogs(store, _expired_changelogs(store, changelogs, now_ms, unread), reader)
+        candidates, lost = {**told, **candidates}, damage or lost
     for tag in in_vain:
         store.tags.delete_if(tag)
     # Asked only now: a tag may have been made of one of them until it was gone.
     gone_files = delete_left_over(store, lost or candidates, "What needed it has expired", reader)
     return _removal(ids, candidates, gone_files)
+
+
+def _keep_changelogs(store: TableStore, snapshots: Iterable[Snapshot]) -> None:
+    """Keep the changelogs of snapshots that are about to go."""
+    for snapshot in snapshots:
+        if store.changelogs.keep(snapshot) and store.snapshots.find(snapshot.id) is None:
+            # Somebody else was first, and may have let the changelog expire as well.
+            store.changelogs.delete_if(snapshot)
+
+
+def _expired_changelogs(store: TableStore, retention: Retention, now_ms: int, unread: int | None) -> list[Snapshot]:
+    """The changelogs that go of those that were kept; none that a consumer has not read."""
+    old = retention.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
+    kept_ids = set(store.changelogs.ids())
+    return [snapshot for snapshot in old if snapshot.id in kept_ids and (unread is None or snapshot.id < unread)]
+
+
+def _expire_changelogs(
+    store: TableStore, expired: Sequence[Snapshot], reader: ReferenceReader
+) -> tuple[dict[str, int], CorruptData | NotFound | None]:
+    """Delete changelogs that were kept; returns their files, each with its snapshot, or why these cannot be told."""
+    told: dict[str, int] = {}
+    damage: CorruptData | NotFound | None = None
+    # Of a changelog that was kept nothing else is there any more.
+    try:
+        told = {path: snapshot.id for snapshot in expired for path in reader.changelog_files_of(store, snapshot)}
+    except (CorruptData, NotFound) as error:
+        damage = error
+    for snapshot in expired:
+        store.changelogs.delete_if(snapshot)
+    store.changelogs.write_hints()
+    return told, damage
+
+
+def _kept_files(
+    store: TableStore, ids: Iterable[int], tags: Iterable[Tag], candidates: dict[str, int], reader: ReferenceReader
+) -> set[str]:
+    """Those files that somebody needs once some snapshots and tags have gone."""
+    gone = {Holder(store.identifier.branch, "snapshot", str(number)) for number in ids}
+    gone |= {Holder(store.identifier.branch, "tag", tag.name) for tag in tags}
+    return set(needed_files(store, gone, candidates, reader))
+
+
+def _raise_hints(store: TableStore, *, latest_id: int, earliest_id: int) -> None:
+    # The search for the newest begins at the hint, and must not begin below the history.
+    store.snapshots.raise_hint("LATEST", latest_id)
+    store.snapshots.raise_hint("EARLIEST", earliest_id)
 
 
 def _removal(ids: tuple[int, ...], candidates: dict[str, int], gone: Iterable[str]) -> Removal:

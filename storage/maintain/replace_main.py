@@ -65,10 +65,8 @@ def replace_main(
 ) -> Verdict:
     """Make a branch the main of its table; returns the verdict. What main did elsewhere is put on top of the branch.
 
-    `guard` is asked with main's newest snapshot before main is closed, and once it is.
-
-    Raises NotFound that lists the branches, CommitConflict that names what would be lost if main has diverged, unless
-    `discard_main`.
+    `guard` is asked with main's newest snapshot before main is closed, and once it is. Raises NotFound that lists the
+    branches, CommitConflict that names what would be lost if main has diverged, unless `discard_main`.
     """
     branch = on_branch(store, name)
     main = on_branch(store, MAIN_BRANCH)
@@ -94,15 +92,12 @@ def replace_main(
                 close(main, latest, reason)
                 # Judged again: the branch may have moved, or be about to be deleted, and schemas are not in the history.
                 continue
-            with_schemas = takes_schemas(verdict)
-            put = _complete(main, branch, verdict, listeners, with_schemas=with_schemas) or put
+            put = _complete(main, branch, verdict, listeners, with_schemas=takes_schemas(verdict)) or put
         except OUTCOME_UNKNOWN:
             raise
         except StorageError as error:
             main.refuse_other_table()
-            # Somebody has written, or snapshots have expired.
-            has_moved = isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())
-            if has_moved and tries_left:
+            if _has_moved(error, branch) and tries_left:
                 continue
             if closing is None:
                 raise
@@ -119,6 +114,11 @@ def replace_main(
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
+
+
+def _has_moved(error: StorageError, branch: TableStore) -> bool:
+    """Whether an error says that somebody has written, or that snapshots have expired."""
+    return isinstance(error, Moved) or (isinstance(error, NotFound) and branch.is_same_table())
 
 
 def replace_closed(

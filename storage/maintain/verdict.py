@@ -97,10 +97,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     """
     histories = [list(store.snapshots.all()) for store in (main, branch)]
     judged, taken = (history[-1] if history else None for history in histories)
-    ours, theirs = (
-        {snapshot.id: snapshot for snapshot in effective_history(history) if closed_for(snapshot) is None}
-        for history in histories
-    )
+    ours, theirs = (_effective(history) for history in histories)
     # A branch may begin at a rollback, which is no work of its own.
     shown = [
         {**{rollback.id: rollback for rollback in standing_rollbacks(history)}, **effective}
@@ -112,12 +109,8 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     altered = _first_other_version(main, branch)
     merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
     given_up = _given_up(ours, branch, [history for history in histories[1] if history.id not in shown[1]])
-    since, until = common or 0, common or 0
-    if common is None or earliest[0] > since + 1 or earliest[1] > until + 1:
-        # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
-        for number, reach in merged.items():
-            if reach.whole and number > since and ours[number] not in given_up:
-                since, until = number, max(until, reach.until)
+    kept = {number: reach for number, reach in merged.items() if reach.whole and ours[number] not in given_up}
+    since, until = _parting(common, earliest, kept)
     given_up = tuple(snapshot for snapshot in given_up if snapshot.id > since)
     apart = [snapshot for number, snapshot in ours.items() if number > since]
     later = [snapshot for number, snapshot in theirs.items() if number > until]
@@ -152,14 +145,35 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     is_whole = all_known or (common is None and earliest[0] == 1)
     if not apart or (is_whole and not any(snapshot.changes_rows for snapshot in lost)):
         return verdict("clean")
-    same_schemas = all(
+    may_be_untouched = all_known and not given_up and expired_below is None
+    untouched = may_be_untouched and _has_schemas_of(main, branch) and not _meet(main, lost, branch, new)
+    return verdict("disjoint" if untouched else "diverged")
+
+
+def _parting(common: int | None, earliest: Sequence[int], merged: Mapping[int, Reach]) -> tuple[int, int]:
+    """The snapshots of main and of the branch after which they are compared. `earliest`: the first that each has;
+    `merged`: those by which main became what the branch was.
+    """
+    since, until = common or 0, common or 0
+    if common is None or earliest[0] > since + 1 or earliest[1] > until + 1:
+        # What they parted by can be told no more, or not what came then: main was what the branch was once more, later.
+        for number, reach in merged.items():
+            if number > since:
+                since, until = number, max(until, reach.until)
+    return since, until
+
+
+def _effective(history: Sequence[Snapshot]) -> dict[int, Snapshot]:
+    """The snapshots of a history that no rollback has taken back and that close nothing, by number."""
+    return {snapshot.id: snapshot for snapshot in effective_history(history) if closed_for(snapshot) is None}
+
+
+def _has_schemas_of(main: TableStore, branch: TableStore) -> bool:
+    """Whether main has each schema of a branch under the same number."""
+    return all(
         schema_id in main.schemas.ids() and main.schemas.get(schema_id) == branch.schemas.get(schema_id)
         for schema_id in branch.schemas.ids()
     )
-    untouched = (
-        all_known and not given_up and expired_below is None and same_schemas and not _meet(main, lost, branch, new)
-    )
-    return verdict("disjoint" if untouched else "diverged")
 
 
 def _origin_of(store: TableStore) -> BranchOrigin | None:

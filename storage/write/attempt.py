@@ -19,7 +19,7 @@ from ..metadata.tag import Tag
 from ..version import VERSION
 from .brought_back import drop_tags, keep_brought_back
 from .commit_id import CommitId
-from .commit_time import commit_time, is_late
+from .commit_time import CommitTime, commit_time, is_late
 from .conflicts import check_conflicts
 from .key_index import KeyIndex
 from .lost_to_cleaning import first_lost
@@ -91,9 +91,7 @@ class Attempt:
         if change.index.settle(latest):
             change.numbers.forget_mark(change.index.names)
         change.numbers.raise_above(latest)
-        deletes = [entry.deleted() for entry in change.deleted]
-        if change.overwrite is not None and latest is not None:
-            deletes += [entry.deleted() for entry in self._live() if change.overwrite.covers(store, entry.partition)]
+        deletes = self._deletes()
         delta = deletes + change.added
         self._check_newest_schema()
         if not change.adds_again:
@@ -110,26 +108,14 @@ class Attempt:
             self._kept = keep_brought_back(store, latest, change.added, change.back_to)
         # Asked of each try: nobody can have sent anything of this snapshot yet.
         log_offsets = end_of_log(store)
-        base: list[ManifestFile] = []
-        if latest is not None:
-            manifests = store.manifests_of(latest)
-            write_anew = change.adds_again and self._has_deleted(manifests, {entry.identity for entry in change.added})
-            base = merge_manifests(store, manifests, latest.schema_id, self._next_manifest, everything=write_anew)
-        base_name, base_size = self._write_list(base)
+        base_name, base_size = self._write_list(self._base())
         schema_id = store.schema.id if latest is None else max(store.schema.id, latest.schema_id)
         delta_name, delta_size = self._write_list([self._write_manifest(delta, schema_id)] if delta else [])
         changelog_name, changelog_size = None, None
         if change.changelog:
             changelog_name, changelog_size = self._write_list([self._write_manifest(change.changelog, schema_id)])
-        added_rows = sum(entry.file.row_count for entry in change.added)
-        delta_rows = added_rows - sum(entry.file.row_count for entry in deletes)
-        moment = commit_time(store.clock.now_ms(), latest, self._id.not_before_ms)
-        if moment.behind_ms:
-            _log.info(
-                "%s: this clock is %s ms behind, the commit gets a later time", store.identifier, moment.behind_ms
-            )
-        watermarks = [value for value in (change.watermark, latest.watermark if latest else None) if value is not None]
-        keeps_statistics = latest is not None and latest.schema_id == schema_id
+        delta_rows = _row_count(change.added) - _row_count(deletes)
+        moment = self._moment()
         return Snapshot(
             id=latest.id + 1 if latest else 1,
             uuid=store.clock.unique_name(),
@@ -144,25 +130,66 @@ class Attempt:
             commit_user=self._id.user,
             writer_version=WRITER_VERSION,
             commit_identifier=self._id.identifier,
-            commit_kind=COMPACT
-            if is_empty and change.statistics is None
-            else change.kind or (OVERWRITE if change.overwrite is not None or deletes or marks else APPEND),
+            commit_kind=self._kind(is_empty=is_empty, takes_away=bool(deletes or marks)),
             time_ms=moment.time_ms,
             log_offsets=log_offsets,
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
-            changelog_record_count=sum(entry.file.row_count for entry in change.changelog)
-            if change.changelog
-            else None,
-            watermark=max(watermarks) if watermarks else None,
-            statistics=change.statistics or (latest.statistics if latest and keeps_statistics else None),
-            properties=moment.with_properties(
-                {**change.properties, **({FOLLOWS_PROPERTY: latest.identity} if latest else {})}
-            )
-            or None,
+            changelog_record_count=_row_count(change.changelog) if change.changelog else None,
+            watermark=self._watermark(),
+            statistics=self._statistics(schema_id),
+            properties=moment.with_properties(self._properties()) or None,
             next_row_id=latest.next_row_id if latest else 0,
             operation=change.operation,
         )
+
+    def _deletes(self) -> list[ManifestEntry]:
+        """The entries that take files away: those of the change, and what it overwrites."""
+        overwrite, deletes = self._change.overwrite, [entry.deleted() for entry in self._change.deleted]
+        if overwrite is not None and self._latest is not None:
+            covered = [entry for entry in self._live() if overwrite.covers(self._store, entry.partition)]
+            deletes += [entry.deleted() for entry in covered]
+        return deletes
+
+    def _base(self) -> list[ManifestFile]:
+        """The manifests of the latest snapshot, merged where there are many small ones."""
+        store, change, latest = self._store, self._change, self._latest
+        if latest is None:
+            return []
+        manifests = store.manifests_of(latest)
+        write_anew = change.adds_again and self._has_deleted(manifests, {entry.identity for entry in change.added})
+        return merge_manifests(store, manifests, latest.schema_id, self._next_manifest, everything=write_anew)
+
+    def _moment(self) -> CommitTime:
+        """The time of the snapshot, which is logged if this clock is behind the latest one."""
+        moment = commit_time(self._store.clock.now_ms(), self._latest, self._id.not_before_ms)
+        if moment.behind_ms:
+            message = "%s: this clock is %s ms behind, the commit gets a later time"
+            _log.info(message, self._store.identifier, moment.behind_ms)
+        return moment
+
+    def _kind(self, *, is_empty: bool, takes_away: bool) -> str:
+        """The kind of the snapshot."""
+        change = self._change
+        if is_empty and change.statistics is None:
+            return COMPACT
+        return change.kind or (OVERWRITE if change.overwrite is not None or takes_away else APPEND)
+
+    def _watermark(self) -> int | None:
+        """The later of the change's watermark and the latest snapshot's."""
+        known = (self._change.watermark, self._latest.watermark if self._latest else None)
+        return max((value for value in known if value is not None), default=None)
+
+    def _statistics(self, schema_id: int) -> str | None:
+        """The file of the table's statistics: those that there are stay as long as the schema does."""
+        latest = self._latest
+        kept = latest.statistics if latest is not None and latest.schema_id == schema_id else None
+        return self._change.statistics or kept
+
+    def _properties(self) -> dict[str, str]:
+        """The properties of the change, and which snapshot it follows."""
+        follows = {} if self._latest is None else {FOLLOWS_PROPERTY: self._latest.identity}
+        return {**self._change.properties, **follows}
 
     def _vector_change(self, delta: Sequence[ManifestEntry]) -> VectorChange | None:
         """What becomes of the deletion vectors; None if there are none, and none come. Raises RowsChanged: see there."""
@@ -318,3 +345,7 @@ class Attempt:
         name = f"manifest-list-{self._unique}-{len(self._list_names)}"
         self._list_names.append(name)
         return name, self._store.manifests.write_list(name, manifests)
+
+
+def _row_count(entries: Iterable[ManifestEntry]) -> int:
+    return sum(entry.file.row_count for entry in entries)

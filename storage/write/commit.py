@@ -102,8 +102,7 @@ class TableCommit:
                 added = lift_to_top(added, self._store.key_types, self._store.options.top_level)
         if kind not in (COMPACT, ANALYZE):
             partitions = {entry.partition for entry in (*added, *deleted)}
-            untracked = untracked_property(self._store, partitions, tracked=change_tracking)
-            properties |= untracked
+            properties |= untracked_property(self._store, partitions, tracked=change_tracking)
         changelog = [entry for message in messages for entry in message.changelog]
         own = frozenset(path for message in messages for path in message.paths) if adds_again else None
         change = Change(
@@ -128,13 +127,19 @@ class TableCommit:
             vectors,
             back_to,
         )
+        return self._carry_out(change, [path for message in messages for path in message.paths])
+
+    def _carry_out(self, change: Change, paths: list[str]) -> Snapshot | None:
+        """Commit a change whose rows are in the files at some paths, and tell who follows it; these files go unless they are
+        committed, or may be.
+        """
         try:
             snapshot, is_own = self._commit(change)
         except (CommitOutcomeUnknown, StoreUnavailable, TakenBack):
             # What has landed may be held by others: its files are left to orphan cleaning.
             raise
         except StorageError:
-            self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
+            self._store.file_io.delete_quietly(paths)
             change.numbers.drop()
             change.index.drop()
             raise
@@ -143,7 +148,6 @@ class TableCommit:
             send_after(self._store, snapshot.id)
             self.notify(snapshot)
         elif snapshot is not None:
-            paths = [path for message in messages for path in message.paths]
             self._forget([*paths, *change.numbers.written, *change.index.written], snapshot)
         return snapshot
 
@@ -209,9 +213,8 @@ class TableCommit:
 
     def _commit(self, change: Change) -> tuple[Snapshot | None, bool]:
         """The snapshot, and whether this call made it; an earlier one of the same id is not."""
-        options = self._store.options
-        deadline = self._store.clock.now_ms() + options.commit_timeout_ms
-        attempt = 0
+        deadline = self._store.clock.now_ms() + self._store.options.commit_timeout_ms
+        lost_races = 0
         missed = ""
         while True:
             latest = self._store.snapshots.latest()
@@ -262,18 +265,23 @@ class TableCommit:
                 made.take_back_if_lost(snapshot)
                 return snapshot, True
             made.clean_up()
-            attempt += 1
-            is_append = change.overwrite is None and not change.deleted and not change.marked
-            now_ms = self._store.clock.now_ms()
-            if now_ms > deadline or (attempt > options.commit_max_retries and not is_append):
-                raise CommitConflict(
-                    f"{self._store.identifier}: the commit lost {attempt} races against other writers. "
-                    "Try again, or raise 'commit.max-retries' and 'commit.timeout'."
-                )
-            # Where a try takes long, as on object stores, so does that of each other writer.
-            shortest = max(options.commit_min_retry_wait_ms, (now_ms - made.begun_ms) / 2)
-            longest = min(options.commit_max_retry_wait_ms, shortest * 2 ** min(attempt, 5))
-            self._store.clock.sleep_up_to_ms(longest)
+            lost_races += 1
+            self._wait_for_next_try(change, made, lost_races, deadline)
+
+    def _wait_for_next_try(self, change: Change, made: Attempt, lost_races: int, deadline_ms: int) -> None:
+        """Wait after a race that another writer has won. Raises CommitConflict if it was the last try."""
+        options = self._store.options
+        is_append = change.overwrite is None and not change.deleted and not change.marked
+        now_ms = self._store.clock.now_ms()
+        if now_ms > deadline_ms or (lost_races > options.commit_max_retries and not is_append):
+            raise CommitConflict(
+                f"{self._store.identifier}: the commit lost {lost_races} races against other writers. "
+                "Try again, or raise 'commit.max-retries' and 'commit.timeout'."
+            )
+        # Where a try takes long, as on object stores, so does that of each other writer.
+        shortest = max(options.commit_min_retry_wait_ms, (now_ms - made.begun_ms) / 2)
+        longest = min(options.commit_max_retry_wait_ms, shortest * 2 ** min(lost_races, 5))
+        self._store.clock.sleep_up_to_ms(longest)
 
     def _refuse_unreadable(self, latest: Snapshot | None) -> None:
         """Raise NotFound that says what to do if the newest snapshot cannot be read."""
