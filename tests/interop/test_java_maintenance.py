@@ -62,3 +62,29 @@ def test_a_branch_whose_first_changelog_java_let_expire_is_sound(
     table.expire(retain_last=1)
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert catalog.table("shop.b").check(deep=True) == []
+
+
+def test_vectors_of_files_that_a_full_compaction_of_java_left_out_are_sound(java: JavaPaimon, catalog: Catalog) -> None:
+    """Of a file none of whose rows is left, Java drops the file and keeps the vector."""
+    columns = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "INT"}
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    java.create(catalog.warehouse, "shop.v", columns, primary_key=["k", "p"], partition_by=["p"], options=options)
+    fields = catalog.table("shop.v").schema.fields
+    schema = pa.schema([pa.field(each.name, each.type.to_arrow()) for each in fields])
+
+    def write(keys: list[int], kind: str) -> None:
+        rows = pa.Table.from_pylist([{"k": key, "p": 1, "v": 0} for key in keys], schema)
+        java.write(catalog.warehouse, "shop.v", rows, fields, kinds=[kind] * len(keys))
+
+    write([0, 1, 2, 3], "+I")
+    java.ask(catalog.warehouse, "shop.v", "compact", full=True)
+    write([0, 1], "-D")
+    java.ask(catalog.warehouse, "shop.v", "compact", full=False)
+    write([2, 3], "-D")
+    java.ask(catalog.warehouse, "shop.v", "compact", full=True)
+    table = catalog.table("shop.v")
+    assert table.check(deep=True) == []
+    table.write(pa.Table.from_pylist([{"k": 7, "p": 1, "v": 1}], schema))
+    table.compact(full=True)
+    assert catalog.table("shop.v").check(deep=True) == []
+    assert java.read(catalog.warehouse, "shop.v").num_rows == 1
