@@ -20,19 +20,17 @@ from .commands import (
     AnalyzeTable,
     Call,
     CreateCatalog,
-    DescribeTable,
     DropCatalog,
     Explain,
     MetadataConstraint,
     ResetOption,
     SetOption,
-    Show,
     UseCatalog,
     WatermarkConstraint,
 )
-from .export_parser import ExportParser
-from .not_known import DESCRIPTIONS_NOT_KNOWN, NOT_KNOWN, SHOWN_NOT_KNOWN
+from .not_known import NOT_KNOWN
 from .parser_base import joined
+from .show_parser import ShowParser
 from .tokenizer import SnaplineTokenizer
 
 # What sqlglot would only warn of, before it leaves a statement unparsed, is refused here.
@@ -49,7 +47,7 @@ _BITWISE = (
 )
 
 
-class _Parser(ExportParser):
+class _Parser(ShowParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -248,39 +246,6 @@ class _Parser(ExportParser):
             found.set("must_exist", True)
         return found
 
-    def _parse_show_statement(self) -> exp.Expr:
-        words: list[str] = []
-        for others, advice in SHOWN_NOT_KNOWN.items():
-            if self._match_text_seq(*others):
-                self.raise_error(f"SHOW {' '.join(others)} is not known here: {advice}", self._prev)
-        while self._curr and self._curr.text.upper() in _SHOWN and len(words) < 2:
-            words.append(self._curr.text.upper())
-            self._advance()
-        what = " ".join(words)
-        if not words:
-            self.raise_error(f"Expected one of {', '.join(sorted(_SHOWN))}")
-        place = self._table() if self._match_texts(("IN", "FROM")) or what in _SHOWN_OF_TABLES else None
-        if what == "COLUMNS" and place is not None and self._match_texts(("IN", "FROM")):
-            place.set("db", self._name())
-        keys = self._keys() if what == "TBLPROPERTIES" and self._is(TokenType.L_PAREN) else None
-        partition = self._parse_partition()
-        named = self._match_text_seq("LIKE") or self._is(TokenType.STRING)
-        pattern = self._text() if named else None
-        return self.expression(Show(this=what, place=place, pattern=pattern, partition=partition, keys=keys))
-
-    def _parse_describe_statement(self) -> exp.Expr:
-        extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED")))
-        self._match_text_seq("TABLE")
-        extended = bool(self._match_texts(("EXTENDED", "DETAIL", "FORMATTED"))) or extended
-        what = self._curr.text.upper() if self._curr else ""
-        is_last = self._next is None or self._next.token_type in (TokenType.SEMICOLON, TokenType.DOT)
-        if what in DESCRIPTIONS_NOT_KNOWN and not is_last:
-            self.raise_error(f"DESCRIBE {what} is not known here: {DESCRIPTIONS_NOT_KNOWN[what]}")
-        table = self._table()
-        if self._is(TokenType.VAR) or self._is(TokenType.IDENTIFIER):
-            self.raise_error("DESCRIBE shows whole tables: leave out the column")
-        return self.expression(DescribeTable(this=table, extended=extended, partition=self._parse_partition()))
-
     def _parse_call(self) -> exp.Expr:
         parts = [self._name()]
         while self._match(TokenType.DOT):
@@ -438,27 +403,6 @@ _STATEMENTS = {
 }
 
 
-_SHOWN = {
-    "CATALOGS",
-    "DATABASES",
-    "SCHEMAS",
-    "TABLES",
-    "CREATE",
-    "TABLE",
-    "PARTITIONS",
-    "TAGS",
-    "BRANCHES",
-    "SNAPSHOTS",
-    "CURRENT",
-    "CATALOG",
-    "DATABASE",
-    "PROCEDURES",
-    "COLUMNS",
-    "TBLPROPERTIES",
-    "VIEWS",
-    "FUNCTIONS",
-}
-_SHOWN_OF_TABLES = ("CREATE TABLE", "PARTITIONS", "TAGS", "BRANCHES", "SNAPSHOTS", "TBLPROPERTIES", "COLUMNS")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 _VERSION_TOKENS = {
     *parser.Parser.ID_VAR_TOKENS,
