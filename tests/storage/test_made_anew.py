@@ -172,6 +172,9 @@ def test_nothing_is_written_into_a_table_that_was_made_anew(tmp_path: Path, acti
 @pytest.mark.parametrize("call", ["write_bytes", "create_exclusively", "raise_number"])
 def test_a_table_is_made_where_a_writer_has_slept_or_died(warehouse: str, call: str) -> None:
     text = {"write_bytes": "/manifest/", "create_exclusively": "/snapshot/snapshot-1", "raise_number": "/LATEST"}[call]
+    if call == "raise_number" and "://" in warehouse:
+        # There the hint is written without a look at what it says.
+        call = "overwrite"
     file_io, catalog = opened(warehouse)
     table = catalog.create_table("d.t", SCHEMA)
     file_io.sleep_before(call, text, lambda: Catalog(warehouse).drop_table("d.t"))
