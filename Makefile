@@ -22,7 +22,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
-# `make interleavings` stops at every second call.
+# `make interleavings` tries all of them, and stops at every second call.
+PAIRS := tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
 BESIDE := tests/storage/test_written_while_published.py
 # What takes longest in the rooms: it is run with the rest.
 LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_recovery_dropped_twice.py \
@@ -47,8 +48,8 @@ ui: $(RUN_READY) ## Open the Dagster UI on 127.0.0.1:3000
 test: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Set everything up and run the tests that a change needs
 	@$(PYTEST) $(ROOMS) $(addprefix --ignore=,$(LONG) $(BESIDE))
 
-test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others: crashes, random histories, interleavings, other readers, the demo's stories
-	@$(PYTEST) $(REST) $(LONG)
+test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others: crashes, random histories, other readers, the demo's stories
+	@$(PYTEST) $(REST) $(LONG) $(addprefix --ignore=,$(PAIRS))
 
 test-all: test test-rest interleavings ## Run all of them
 
@@ -56,7 +57,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests w
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
-	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) tests/interleavings/test_pairs.py tests/interleavings/test_triples.py $(BESIDE)
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) $(PAIRS) $(BESIDE)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
