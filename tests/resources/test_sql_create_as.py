@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from resources import Session
-from resources.sql.definitions import Definitions
+from resources.sql.new_tables import NewTables
 from resources.sql.row_statements import RowStatements
 from storage import StorageError
 
@@ -67,7 +67,7 @@ def test_a_table_that_somebody_creates_meanwhile_is_not_written_to(
     session.sql(text, "duckdb")
     before = session.ref("default.t")
     # As if it had come between the look and the creation.
-    monkeypatch.setattr(Definitions, "exists", lambda *_: False)
+    monkeypatch.setattr(NewTables, "exists", lambda *_: False)
     assert "nothing was written" in (session.sql(text, "duckdb").message or "")
     assert session.ref("default.t") == before
     with pytest.raises(StorageError):
