@@ -1,13 +1,14 @@
 """Two snapshots compared by what they were made from: the union of both ancestries, and where they part first."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from storage import SnapshotRef
 
 from .carried_on import KnownSnapshots, carried_from
-from .graph import Edge, trace
+from .entities import was_replaced
+from .graph import Edge, direct_sources, trace
 from .questions import Stores
 
 Side = Literal["left", "right", "both"]
@@ -145,22 +146,28 @@ def compare_ancestries(stores: Stores, left: SnapshotRef, right: SnapshotRef) ->
 def _origin(stores: Stores, left: SnapshotRef, right: SnapshotRef) -> SnapshotRef | None:
     if _table(left) != _table(right):
         return None
+    if left.branch == right.branch and not was_replaced(left):
+        return min(left, right, key=lambda ref: ref.snapshot_id)
     known = KnownSnapshots(stores)
     common = _held(known, left, stores) & _held(known, right, stores)
-    sides = {replace(side, time_ms=None): side for side in (left, right)}
-    return _newest([sides[ref] for ref in common & sides.keys()] or common, _table(left))
+    return _newest(common & {left, right} or common, _table(left))
 
 
 def _held(known: KnownSnapshots, ref: SnapshotRef, stores: Stores) -> set[SnapshotRef]:
     """A snapshot, those of its table that it came after, and those of branches that were merged into these."""
     held: set[SnapshotRef] = set()
-    to_ask = [replace(ref, time_ms=None)]
+    # What the snapshots of a branch were made from, read at once.
+    sources: dict[str, dict[SnapshotRef, tuple[SnapshotRef, ...]]] = {}
+    to_ask = [ref]
     while to_ask:
         each = to_ask.pop()
-        if each not in held:
-            held.add(each)
-            own = (source for source in trace(stores, each, "up", 1).snapshots if _table(source) == _table(ref))
-            to_ask += [*carried_from(known, each), *(replace(source, time_ms=None) for source in own)]
+        if each in held:
+            continue
+        held.add(each)
+        if each.branch not in sources:
+            sources[each.branch] = direct_sources(stores, [(*_table(each), each.branch)])
+        own = (source for source in sources[each.branch].get(each, ()) if _table(source) == _table(ref))
+        to_ask += [*carried_from(known, each), *own]
     return held
 
 
