@@ -24,15 +24,13 @@ from storage import InvalidRequest, StorageError
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
 from .asset_arguments import mapping, table_description
-from .declaration_checks import annotations_of, check_declaration
+from .declaration_checks import Transform, annotations_of, check_declaration
 from .frames import as_rows, as_wanted, wants_arrow
 from .materialization import tag_name
 from .schema_policy import REFUSE
 from .table_declaration import TableDefinition
 from .tables import TablesResource
 
-_SPECIAL = ("context", "spark", "config")
-Transform = Callable[..., Any]
 # How a parameter gets its rows: the name of a table, and whether it wants them in Arrow.
 Read = Callable[[str, bool], Any]
 
@@ -315,7 +313,7 @@ def table_asset(
                 transform,
                 mapping("inputs", inputs, "{parameter: 'database.table'}"),
                 mode,
-                _source_version(transform) if code_version is None else code_version,
+                _source_version(transform) if code_version in (None, "") else code_version,
                 incremental,
                 partitions_def,
                 partition_column,
