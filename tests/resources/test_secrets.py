@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -23,6 +24,7 @@ from resources.warehouse.catalog_registry import CatalogRegistry, open_catalog
 from storage import Catalog, InvalidRequest, Secret, SetOptions, StorageError, hidden, revealed, shown_options
 from storage.redaction import is_secret_name, secrets_in
 from storage.secret import guarded_options, resolved
+from tests.contracts.s3_server import object_store
 
 # None of them has a word in it by which it could be recognised.
 MARK = "m4rk3r-Zq7"
@@ -38,14 +40,20 @@ OPTIONS = {
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A platform whose every setting holds a secret; where it keeps its state."""
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A platform whose every setting holds a secret, over an object store; where it keeps its state."""
     home = tmp_path / ".snapline"
+    # At this level the library that speaks to the store shows the name of the key that signs a request.
+    logging.getLogger("botocore").setLevel(logging.INFO)
     monkeypatch.setenv("SNAPLINE_HOME", str(home))
-    monkeypatch.setenv("SNAPLINE_STORAGE_OPTIONS", json.dumps({"key": MARK + "n", "secret": MARK + "o"}))
+    monkeypatch.setenv("SNAPLINE_WAREHOUSE", "s3://bucket/warehouse")
     monkeypatch.setenv("SNAPLINE_LINEAGE_URL", f"jdbc:postgresql://me:{MARK}p@127.0.0.1:1/db?password={MARK}q")
     monkeypatch.setenv("SNAPLINE_SPARK_CONFIG", json.dumps({"spark.hadoop.fs.s3a.secret.key": MARK + "r"}))
-    return home
+    with object_store() as (endpoint, _, _):
+        options = {"key": MARK + "n", "secret": MARK + "o", "token": MARK + "t", "endpoint_url": endpoint}
+        monkeypatch.setenv("SNAPLINE_STORAGE_OPTIONS", json.dumps(options))
+        yield home
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
 
 
 def readable_by_others(directory: Path) -> Iterator[Path]:
@@ -148,14 +156,14 @@ def test_files_that_hold_secrets_are_their_owners_alone(tmp_path: Path) -> None:
         home = tmp_path / "new/.snapline"
         make_private_directory(home)
         registry = CatalogRegistry(home)
-        registry.create("c", {"warehouse": str(tmp_path / "w"), "storage.secret": MARK})
+        registry.create("c", {"warehouse": str(tmp_path / "w"), "jdbc.password": MARK})
         assert home.stat().st_mode & 0o777 == 0o700
         assert (home / "catalogs.json").stat().st_mode & 0o777 == 0o600
         # As an earlier version left them.
         home.chmod(0o755)
         (home / "catalogs.json").chmod(0o644)
         make_private_directory(home)
-        assert revealed(CatalogRegistry(home).get("c"))["storage.secret"] == MARK
+        assert revealed(CatalogRegistry(home).get("c"))["jdbc.password"] == MARK
         assert home.stat().st_mode & 0o777 == 0o700
         assert (home / "catalogs.json").stat().st_mode & 0o777 == 0o600
         assert [path.name for path in home.iterdir() if path.suffix == ".tmp"] == []
@@ -227,13 +235,13 @@ def statements(tmp_path: Path) -> list[str]:
     listed = ", ".join(
         f"'{key}' = '{value}'" for key, value in OPTIONS.items() if not key.startswith(("jaas", "jdbc.url"))
     )
-    known = ", ".join(
-        f"'{key}' = '{value}'" for key, value in OPTIONS.items() if key.startswith(("storage.", "jdbc.password"))
-    )
+    endpoint = json.loads(os.environ["SNAPLINE_STORAGE_OPTIONS"])["endpoint_url"]
+    known = f"'storage.key' = '{MARK}g', 'storage.secret' = '{MARK}h', 'storage.endpoint_url' = '{endpoint}'"
     url = OPTIONS["jdbc.url"]
     return [
         f"CREATE CATALOG unknown WITH ('warehouse' = '{tmp_path}/far', {listed})",
-        f"CREATE CATALOG far WITH ('warehouse' = '{tmp_path}/far', {known})",
+        f"CREATE CATALOG far WITH ('warehouse' = 's3://bucket/far', {known})",
+        f"CREATE CATALOG local WITH ('warehouse' = '{tmp_path}/local', {known})",
         f"CREATE CATALOG away WITH ('warehouse' = '{tmp_path}/away', 'jdbc.url' = '{url}')",
         f"CREATE CATALOG wrong WITH ('warehouse' = '{tmp_path}/far', 'type' = 'x', {listed})",
         f"CREATE CATALOG wrong WITH ({listed})",
@@ -311,9 +319,7 @@ def test_spark_shows_no_secret(environment: Path, tmp_path: Path, spark_home: Pa
     }  # fmt: skip
     (tmp_path / "events").mkdir()
     told = {
-        **os.environ, "SNAPLINE_SPARK_CONFIG": json.dumps(given), "SNAPLINE_WAREHOUSE": f"{tmp_path}/wh",
-        "SNAPLINE_LINEAGE_URL": f"jdbc:sqlite:{tmp_path}/l.db",
-        "SNAPLINE_STORAGE_OPTIONS": json.dumps({"key": MARK + "n", "secret": MARK + "o", "token_": MARK + "t"}),
+        **os.environ, "SNAPLINE_SPARK_CONFIG": json.dumps(given), "SNAPLINE_LINEAGE_URL": f"jdbc:sqlite:{tmp_path}/l.db",
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", SPARK, MARK], env=told, capture_output=True, text=True, timeout=500, check=False,

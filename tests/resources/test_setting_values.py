@@ -88,6 +88,12 @@ def test_options_of_a_store_that_it_would_pass_over_are_refused() -> None:
     FileIO("s3a://bucket/w", {"endpoint_url": "http://127.0.0.1:9000", "client_kwargs": json.dumps({}), "anon": True})
 
 
+def test_a_local_directory_takes_no_options_of_an_object_store(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="'key' has no effect on a local directory"):
+        FileIO(str(tmp_path), {"key": "k"})
+    FileIO(str(tmp_path), {"auto_mkdir": True})
+
+
 def test_a_catalog_with_a_lineage_database_that_lies_elsewhere_elsewhere_is_refused(session: Session) -> None:
     home = session.settings.home
     with pytest.raises(InvalidRequest, match=r"jdbc\.url"):
