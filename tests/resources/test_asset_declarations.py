@@ -95,6 +95,15 @@ def test_a_function_without_a_text_needs_a_code_version() -> None:
     assert table_asset("db.t", code_version="1")(space["made"]).key.path == ["db", "t"]
 
 
+def test_an_empty_code_version_is_none() -> None:
+    def made() -> pa.Table:
+        return pa.table({"a": [1]})
+
+    versions = {table_asset("db.t", code_version=given)(made).get_asset_spec().code_version for given in ("", None)}
+    assert len(versions) == 1
+    assert all(versions)
+
+
 def test_a_description_is_that_of_a_column(session: Session, materialize: Callable[..., Any]) -> None:
     @table_asset("db.t", column_descriptions={"zz": "none"})
     def made() -> pa.Table:
