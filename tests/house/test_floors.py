@@ -34,6 +34,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "storage_options",
         },
         {"option_declaration", "accepted_values"},
+        {"retention_options", "iceberg_options"},
         {"secret", "options", "log_options", "identifier", "lock", "store_errors", "document", "arguments"},
         {"data_types", "object_store", "table_names", "options_without_effect", "option_checks"},
         {"values"},
