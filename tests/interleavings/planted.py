@@ -16,7 +16,7 @@ from storage import basis, catalog, consumers, table, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
-from storage.maintain import branch, follow, merge_branch, references, replace_main, rollback
+from storage.maintain import create_branch, follow, merge_branch, references, replace_main, rollback
 from storage.metadata.cleaning import CleaningFiles
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
@@ -196,7 +196,8 @@ BUGS = [
         _instead(SnapshotFiles, "ids", SnapshotFiles.listed_ids), "write", "writes and expiry"),
     Bug("A12: a tag of a snapshot that is expiring", _instead(tags, "create_tag", _create_tag_blindly),
         "create tag", "expire"),
-    Bug("A12: a branch of a snapshot that is expiring", _instead(branch, "held", _without_hold), "create branch", "expire"),
+    Bug("A12: a branch of a snapshot that is expiring", _instead(create_branch, "held", _without_hold),
+        "create branch", "expire"),
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
