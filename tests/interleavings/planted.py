@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from storage import basis, catalog, consumers, table, tags
+from storage import basis, consumers, drop_table, table_maintenance, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
@@ -177,7 +177,7 @@ BUGS = [
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
         "rollback", "expire"),
     Bug("A5: a rollback that dies leaves the table closed, and its target expires",
-        _instead(table, "rollback_to", _close_and_roll_back), "rollback", "expire"),
+        _instead(table_maintenance, "rollback_to", _close_and_roll_back), "rollback", "expire"),
     Bug("A6: an expiry that has slept deletes what it did not judge",
         _instead(SnapshotFiles, "delete_if", lambda self, snapshot: self._file_io.delete(self._paths.snapshot(snapshot.id))),
         "expire", "drop and create"),
@@ -212,7 +212,7 @@ BUGS = [
         "replace main", "delete consumer"),
     Bug("a tag that is renamed by a copy", _instead(TagFiles, "_rename_at_once", _rename_by_copy), "rename tag", "delete tag"),
     Bug("C1: a table goes that an open publication needs", _both(
-        _instead(catalog, "refuse_open", lambda *_, **__: None),
+        _instead(drop_table, "refuse_open", lambda *_, **__: None),
         _instead(undo, "table_or_none", lambda open_table, name: open_table(name)),
     ), "recover", "drop table", HALF_LOCAL),
     Bug("C1: a publication does not keep what readers of a view are shown",
