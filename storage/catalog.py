@@ -27,7 +27,8 @@ from .errors import (
     NotFound,
     StorageError,
 )
-from .file_io import FileIO, split_url
+from .file_io import FileIO
+from .file_system import split_url
 from .identifier import DEFAULT_CATALOG, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
 from .kafka.tables import KafkaTables

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
+from .directory_lock import Witness
 from .drop_table import drop_unwritten
 from .errors import AlreadyExists, CommitConflict, NotFound
-from .file_io import Witness
 from .identifier import Identifier
 from .log.definition import with_topic
 from .log.publish import hold

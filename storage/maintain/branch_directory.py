@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..file_io import Witness
+from ..directory_lock import Witness
 from ..metadata.discard import delete_moved, discard
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from ..directory_lock import Witness
 from ..errors import (
     OUTCOME_UNKNOWN,
     AlreadyExists,
@@ -17,7 +18,6 @@ from ..errors import (
     NotFound,
     StorageError,
 )
-from ..file_io import Witness
 from ..identifier import Identifier, check_new_branch_name
 from ..late_requests import with_generation
 from ..metadata.branch_origin import BranchOrigin, origin_content, read_origin
