@@ -22,7 +22,8 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
-from .file_io import FileIO, is_known_protocol, same_protocol
+from .file_io import FileIO
+from .file_system import is_known_protocol, same_protocol
 from .identifier import (
     DEFAULT_CATALOG,
     MAIN_BRANCH,

@@ -26,12 +26,12 @@ _LONGEST_SHOWN = 80
 
 
 def checked(target: _T) -> _T:
-    """The class or function itself. The function, or the class's constructor and public methods, raise InvalidRequest for
-    arguments that their annotations do not allow.
+    """The class or function itself. The function, or the class's constructor and public methods (inherited ones as well), raise
+    InvalidRequest for arguments that their annotations do not allow.
     """
     if isinstance(target, type):
-        for name, member in list(vars(target).items()):
-            if isinstance(member, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
+        for name, member in inspect.getmembers_static(target, inspect.isfunction):
+            if name == "__init__" or not name.startswith("_"):
                 whole = target.__name__ if name == "__init__" else f"{target.__name__}.{name}"
                 setattr(target, name, _checking(member, whole))
         return target

@@ -26,7 +26,7 @@ from .identifier import check_branch_name
 from .journal import Journal, Publication
 from .maintain.adopt import made_for, refuse_later_changes, refuse_other_main
 from .maintain.beside_publication import highest_number, refuse_open, stop_others
-from .maintain.branch import delete_branches, origins_of, take_back_branch
+from .maintain.delete_branch import delete_branches, origins_of, take_back_branch
 from .maintain.merge_branch import refuse_unmergeable
 from .maintain.verdict import Verdict, refuse_altered
 from .metadata.branch_origin import read_origin

@@ -10,7 +10,8 @@ from .errors import CorruptData, DirectoryInPlace, InvalidRequest, NotFound
 from .identifier import MAIN_BRANCH, check_branch_name
 from .maintain.adopt import adopt
 from .maintain.beside_publication import beside, journal_of, refuse_open
-from .maintain.branch import create_branch, delete_branches, drafted_branch, origins_of
+from .maintain.create_branch import create_branch, drafted_branch
+from .maintain.delete_branch import delete_branches, origins_of
 from .maintain.drop_damaged import delete_damaged_branch
 from .maintain.follow import tell_after
 from .maintain.lost_schema import has_lost_schema

@@ -4,12 +4,10 @@ The directories are the only state. Options of the catalog (`table-lineage`, `da
 are written when the catalog is first used with them; those of lineage cannot be changed afterwards.
 """
 
-import logging
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,48 +16,38 @@ from .arguments import checked
 from .branch_set import BranchSet
 from .catalog_options import option_text, refuse_other_options, settle_options
 from .clock import Clock
+from .create_table import create_table
 from .data_types import DataField
 from .derived import check_given
+from .drop_table import drop_table, drop_unwritten
 from .errors import (
-    AlreadyExists,
     CommitConflict,
     CorruptData,
-    DirectoryInPlace,
     InvalidRequest,
-    MainReplaced,
     NotFound,
     StorageError,
-    StoreUnavailable,
 )
-from .file_io import FileIO, Witness, split_url
-from .iceberg.clean_up import withdraw
-from .iceberg.publish import publish_after
-from .identifier import DEFAULT_CATALOG, MAIN_BRANCH, Identifier, check_name
+from .file_io import FileIO
+from .file_system import split_url
+from .identifier import DEFAULT_CATALOG, Identifier, check_name
 from .journal import DISCARD_DAMAGED, UNDONE, Journal, Publication
-from .kafka.tables import KafkaTables, name_of_kafka_table
+from .kafka.tables import KafkaTables
 from .lock import CatalogLock
-from .log.definition import check_log, drop_topic, with_topic, without_topic
-from .log.publish import hold
-from .log_options import has_log
+from .log.definition import check_log, without_topic
 from .lsm.merge_engines import check_merge_engine
-from .maintain.beside_publication import is_tagged, refuse_open
-from .maintain.drop_damaged import drop_damaged, refuse_damaged
+from .maintain.beside_publication import is_tagged
+from .maintain.drop_damaged import refuse_damaged
 from .maintain.findings import BrokenInvariant
-from .maintain.lost_schema import is_lost_table, refuse_lost_table
-from .maintain.move_table import move_table, refuse_claimed, refuse_renaming
-from .maintain.rescale import refuse_rescaling
+from .maintain.lost_schema import refuse_lost_table
 from .metadata.default_values import check_defaults
 from .metadata.derived_columns import ComputedColumn, Watermark, derived_options
-from .metadata.discard import delete_moved, discard
 from .metadata.first_schema import new_schema
-from .metadata.former_names import FormerName, former_names, refuse_name_of_late, write_former_names
-from .metadata.main_branch import find_main
-from .metadata.schema import SchemaFiles, TableSchema
+from .metadata.former_names import FormerName, former_names
+from .metadata.schema import TableSchema
 from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .notes import Notes
 from .options_without_effect import with_an_effect
-from .paths import TablePaths
 from .publications.clean_up import clean_up
 from .publications.consistent_view import consistent_view
 from .publications.finish import MadeFrom, finish
@@ -68,21 +56,17 @@ from .publications.open_publication import OpenPublication, open_publications
 from .publications.set_aside import SetAside, discard_damaged
 from .publications.traces import made_by
 from .publications.undo import undo as undo_publication
-from .read.version import all_branches
+from .rename_table import rename_table
 from .secret import Secret
-from .store_errors import made_or_told, outcome
-from .system_tables import SYSTEM_TABLES
+from .store_errors import outcome
 from .table import Table
-from .table_names import plain_name, refuse_reserved, whole_table
-from .views import Views, name_of_view
-from .warehouse_check import check_warehouse, is_name
-from .write.close import RENAMING, closed_for, refuse_closed
-from .write.listeners import CommitListener, tell_listeners
+from .table_names import plain_name, whole_table
+from .views import Views
+from .warehouse_check import check_warehouse
+from .warehouse_contents import WarehouseContents
+from .write.listeners import CommitListener
 
-_log = logging.getLogger(__name__)
 _TABLE_DEFAULTS = "table-storage."
-# What is being deleted lies here, where nobody looks.
-_DISCARDED = ".discarded"
 
 
 @checked
@@ -114,6 +98,7 @@ class Catalog:
         self._clock = clock or Clock()
         self._file_io = file_io or FileIO(warehouse, dict(storage_options or {}), self._clock, lock, external_roots)
         self._root = split_url(warehouse)
+        self._contents = WarehouseContents(warehouse, self._root, self._file_io, self._clock)
         self._listeners = tuple(listeners)
         given = {key: option_text(value) for key, value in (options or {}).items() if not isinstance(value, Secret)}
         self.options = settle_options(self._file_io, self._root, given)
@@ -143,17 +128,11 @@ class Catalog:
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        names = self._file_io.list_directories(self._root)
-        plain = (name.removesuffix(".db") for name in names if name.endswith(".db"))
-        return sorted(name for name in plain if is_name(name, "database"))
+        return self._contents.databases()
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
         """Create a database. Raises InvalidRequest for a name that none can have, AlreadyExists unless `if_not_exists`."""
-        check_name(name, "database")
-        refuse_reserved(name)
-        if name in self.databases() and not if_not_exists:
-            raise AlreadyExists(f"Database {name!r} exists.")
-        self._file_io.make_directory(f"{self._root}/{name}.db")
+        self._contents.create_database(name, if_not_exists=if_not_exists)
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database that is empty, or with `cascade` all of its tables as well.
@@ -174,8 +153,8 @@ class Catalog:
         for table in held:
             # Before the first goes.
             one = Identifier.parse(table)
-            refuse_lost_table(self._file_io, self._path(one), table)
-            refuse_damaged(self._file_io, self._path(one), one, self._clock)
+            refuse_lost_table(self._file_io, self._contents.path(one), table)
+            refuse_damaged(self._file_io, self._contents.path(one), one, self._clock)
         with outcome(f"Database {name!r} is not dropped, though tables of it may be: drop it again."):
             for table in held:
                 self.drop_table(table, if_exists=True)
@@ -185,7 +164,7 @@ class Catalog:
             for topic in topics:
                 with suppress(NotFound):
                     self.kafka_tables.drop(f"{name}.{topic}")
-            is_gone = self._delete_if_empty(f"{self._root}/{name}.db")
+            is_gone = self._contents.delete_database_if_empty(name)
         if not is_gone:
             created = [*self.tables(name), *(f"{name}.{view}" for view in self.views.names(name))]
             raise CommitConflict(
@@ -193,36 +172,15 @@ class Catalog:
                 f"({', '.join(created) or 'not done yet'}). Drop the database again."
             )
 
-    def _delete_if_empty(self, directory: str) -> bool:
-        """Delete the directory of a database, with what is no table; says whether it is gone."""
-        for table in self._file_io.list_directories(directory):
-            self._clear(f"{directory}/{table}")
-            self._file_io.delete_empty_directory(f"{directory}/{table}")
-        for file in self._file_io.list_files(directory):
-            if name_of_view(file.name) is not None or name_of_kafka_table(file.name) is not None:
-                # Somebody has created it since: those that were there have been dropped by their names.
-                return False
-            self._file_io.delete(f"{directory}/{file.name}")
-        return self._file_io.delete_empty_directory(directory)
-
     @property
     def views(self) -> Views:
         """The views of the warehouse."""
-        return Views(self._file_io, self._root, lambda name: self.exists(name) or self.kafka_tables.exists(name))
+        return self._contents.views
 
     @property
     def kafka_tables(self) -> KafkaTables:
         """The tables of the warehouse that are topics of Kafka. `tables` lists none of them."""
-        return KafkaTables(self._file_io, self._root, self._refuse_others_than_kafka)
-
-    def _refuse_others_than_kafka(self, identifier: Identifier) -> None:
-        self.views.refuse_taken(identifier)
-        if self.exists(identifier.full_name):
-            raise AlreadyExists(f"Table {identifier} exists. Drop it first, or choose another name.")
-
-    def _refuse_taken(self, identifier: Identifier) -> None:
-        self.views.refuse_taken(identifier)
-        self.kafka_tables.refuse_taken(identifier)
+        return self._contents.kafka_tables
 
     # --- tables
 
@@ -230,23 +188,7 @@ class Catalog:
         """Full names of all tables, sorted, those among them that are damaged. Raises NotFound for a database that does not
         exist.
         """
-        databases = self.databases()
-        if database is not None and database not in databases:
-            raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
-        found: list[str] = []
-        for value in [database] if database else databases:
-            directory = f"{self._root}/{value}.db"
-            found += [
-                f"{value}.{table}"
-                for table in self._file_io.list_directories(directory)
-                # What has no name that a table can have is left out, and told by `check`.
-                if is_name(table, "table")
-                and (
-                    self._has_schema(TablePaths(f"{directory}/{table}"))
-                    or is_lost_table(self._file_io, f"{directory}/{table}")
-                )
-            ]
-        return sorted(found)
+        return self._contents.tables(database)
 
     def table(self, name: str) -> Table:
         """The table of that name (`db.t`, `db.t$branch_b`). Raises NotFound that lists the tables of the database."""
@@ -255,50 +197,11 @@ class Catalog:
             raise InvalidRequest(
                 f"{name!r} is a system table: read it by `read({name!r})` or `table.system_table({identifier.system_table!r})`."
             )
-        try:
-            return self._table(TableStore(self._file_io, self._path(identifier), identifier, clock=self._clock))
-        except NotFound:
-            raise NotFound(self._missing(identifier)) from None
-        except DirectoryInPlace:
-            raise
-        except CorruptData as error:
-            name = identifier.full_name
-            ended = f"delete-branch {name} --name {identifier.branch}"
-            if identifier.branch == MAIN_BRANCH:
-                ended = f"drop-table {name} --discard-damaged"
-            raise CorruptData(
-                f"{str(error).rstrip('.')}. Restore the file, or give up what it describes by `snapline {ended}`."
-            ) from None
-
-    def _missing(self, identifier: Identifier) -> str:
-        if identifier.database not in self.databases():
-            existing = f"Databases of {self.warehouse}: {', '.join(self.databases()) or 'none'}."
-        elif identifier.branch != MAIN_BRANCH and self.exists(identifier.full_name):
-            branches = self.table(identifier.full_name).branches.names()
-            existing = f"Branches of {identifier.full_name}: {', '.join(branches) or 'none but main'}."
-        elif identifier.table in self.kafka_tables.names(identifier.database):
-            existing = "It is a Kafka table, which has no snapshots, branches or system tables."
-        else:
-            existing = f"Tables of {identifier.database}: {', '.join(self.tables(identifier.database)) or 'none'}."
-        refuse_lost_table(self._file_io, self._path(identifier), identifier.full_name)
-        return f"Table {identifier} does not exist. {existing}"
+        return self._table(self._contents.open(identifier))
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
-        identifier = Identifier.parse(name)
-        if identifier.system_table is not None and identifier.system_table not in SYSTEM_TABLES:
-            return False
-        return self._has_schema(TablePaths(self._path(identifier), identifier.branch))
-
-    def _has_schema(self, paths: TablePaths) -> bool:
-        if SchemaFiles(self._file_io, paths).ids():
-            return True
-        try:
-            # Main may have been replaced with a branch.
-            return paths.branch == MAIN_BRANCH and find_main(self._file_io, paths.root) != paths
-        except CorruptData:
-            # Whichever it names: a table that cannot be opened.
-            return True
+        return self._contents.exists(name)
 
     def read(self, name: str) -> pa.Table:
         """All rows of a table or system table (`db.t$snapshots`)."""
@@ -327,46 +230,11 @@ class Catalog:
         """
         identifier = plain_name(name)
         first = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
-        self._refuse_taken(identifier)
+        self._contents.refuse_taken(identifier)
         self.create_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
-        taken = AlreadyExists(f"Table {identifier} exists. Drop it first, or create it if it does not exist.")
-        try:
-            if self.exists(name):
-                raise taken
-            with with_topic(identifier, first) as first:
-                if not self._create(self._path(identifier), first):
-                    raise taken
-                self._refuse_view_beside(identifier, first)
-        except AlreadyExists as error:
-            if if_not_exists and error is taken:
-                return self.table(name)
-            raise
-        store = TableStore(self._file_io, self._path(identifier), identifier, first, self._clock)
-        if has_log(first.options):
-            hold(store)
-        return self._table(store)
-
-    def _refuse_view_beside(self, identifier: Identifier, first: TableSchema) -> None:
-        """Take a table away again, and raise AlreadyExists, if somebody has created a view of its name meanwhile."""
-        try:
-            with outcome(f"Table {identifier} is there."):
-                self._refuse_taken(identifier)
-        except AlreadyExists:
-            self._withdraw(identifier, first)
-            raise
-
-    def _withdraw(self, identifier: Identifier, first: TableSchema) -> None:
-        """Take a table away that has come second to a view of its name. Raises CommitConflict if somebody has written to it."""
-        table = self._table(TableStore(self._file_io, self._path(identifier), identifier, first, self._clock))
-        if self.drop_unwritten(table):
-            return
-        files = SchemaFiles(self._file_io, TablePaths(self._path(identifier)))
-        if self._file_io.moves_at_once or table.store.snapshots.latest_id() is not None or not files.delete_if(first):
-            raise CommitConflict(
-                f"{identifier} is a table and a view: both were created at once, and the table has been written to. Drop one "
-                "of them, or rename the table."
-            )
+        store = create_table(self._contents, identifier, first, if_not_exists=if_not_exists)
+        return self.table(name) if store is None else self._table(store)
 
     def redefined_table(
         self,
@@ -424,26 +292,6 @@ class Catalog:
         check_defaults(first)
         check_log(first)
         return first
-
-    def _create(self, path: str, first: TableSchema) -> bool:
-        """Create a table where nothing is left of another one; False if somebody else came first."""
-        schemas = SchemaFiles(self._file_io, TablePaths(path), lambda: Witness(path))
-        while True:
-            self._clear(path)
-            self._file_io.make_directory(path)
-            # Somebody else may clear what is no table yet.
-            with suppress(NotFound):
-                return schemas.create(first) and self._is_free(schemas, first, path)
-
-    def _is_free(self, schemas: SchemaFiles, first: TableSchema, path: str) -> bool:
-        """Whether no table is on its way to a place where one was created: else that is taken away."""
-        if not self._file_io.moves_at_once:
-            try:
-                refuse_claimed(self._file_io, path)
-            except CommitConflict:
-                schemas.delete_if(first)
-                raise
-        return True
 
     def create_table_like(
         self, name: str, like: str, *, options: Mapping[str, Any] | None = None, if_not_exists: bool = False
@@ -562,7 +410,7 @@ class Catalog:
         """
 
         def is_marked(name: str, tag: str) -> bool:
-            return is_tagged(self._file_io, self._path(Identifier.parse(name)), tag)
+            return is_tagged(self._file_io, self._contents.path(Identifier.parse(name)), tag)
 
         return discard_damaged(self.table, self.tables(), self._journal, is_marked, discard_main=discard_main)
 
@@ -573,141 +421,8 @@ class Catalog:
         Raises NotFound, AlreadyExists, or CommitConflict for a table that is being changed as a whole. What a listener raises is
         logged and kept as a trouble: the table is renamed.
         """
-        return self._rename(whole_table(name), whole_table(new_name), goes_back=False)
-
-    def _rename(self, identifier: Identifier, target: Identifier, *, goes_back: bool) -> Table:
-        """`goes_back`: at once after it got the name that it has, without a look at what may be deleted late."""
-        if not self.exists(identifier.full_name):
-            raise NotFound(self._missing(identifier))
-        taken = AlreadyExists(f"Table {target.full_name} exists. Drop it first, or choose another name.")
-        source = self._path(identifier)
-        store = TableStore(self._file_io, source, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
-        latest = store.snapshots.latest()
-        is_under_way = closed_for(latest) == f"{RENAMING} {target.full_name}"
-        if self.exists(target.full_name) and not is_under_way:
-            if not self.exists(identifier.full_name):
-                # Somebody has just given it that name.
-                raise NotFound(self._missing(identifier))
-            raise taken
-        self._refuse_taken(target)
-        self.create_database(target.database)
-
-        def refuse() -> None:
-            self._refuse_taken(target)
-            refuse_for_others()
-
-        def refuse_for_others() -> None:
-            """Asked again once nothing is written into the table any more: who publishes, or closes main, comes first then."""
-            refuse_open(self._journal, [store])
-            if self._file_io.moves_at_once or not is_under_way:
-                # Whoever replaces main would not find the table any more, and leave it closed.
-                refuse_closed(store, store.snapshots.latest())
-                with suppress(CorruptData, NotFound):
-                    # Nor would whoever deletes a branch of several tables find this one's.
-                    for branch in all_branches(store):
-                        refuse_closed(branch, branch.snapshots.latest())
-            refuse_rescaled()
-
-        def refuse_rescaled() -> None:
-            # Nor would whoever rescales a branch.
-            with suppress(CorruptData, NotFound):
-                for branch in all_branches(store):
-                    refuse_rescaling(branch)
-
-        def refuse_moving() -> None:
-            refuse_open(self._journal, [store])
-            refuse_rescaled()
-
-        refuse()
-        # Before the move: a name that is still its own does no harm, one that is lost cannot be told any more.
-        names = former_names(self._file_io, source)
-        try:
-            if not is_under_way:
-                if not goes_back:
-                    refuse_name_of_late(self._file_io, names, target, self._clock.now_ms())
-                names.append(FormerName(identifier.full_name, self._clock.now_ms()))
-                with outcome(f"Nothing is done: the table is called {identifier.full_name}.", landed=False):
-                    write_former_names(self._file_io, source, names, store.read_witness())
-            if self._file_io.moves_at_once:
-                self._clear(self._path(target))
-                self._move(store, target, refuse)
-            else:
-                with outcome(f"{identifier} may be closed to writers until that is done: rename it again."):
-                    move_table(store, target, self._path(target), refuse_moving)
-        except NotFound:
-            raise self._gone(identifier, store) from None
-        except AlreadyExists:
-            self._refuse_taken(target)
-            raise taken from None
-        with outcome(f"The table is called {target.full_name} now."):
-            self._refuse_view_since(identifier, target)
-            withdraw(store)
-            renamed = self.table(target.full_name)
-            if not self._file_io.moves_at_once:
-                # Until now requests were sent that delete what it left.
-                until = FormerName(identifier.full_name, self._clock.now_ms())
-                write_former_names(
-                    self._file_io, renamed.store.paths.root, [*names[:-1], until], renamed.store.read_witness()
-                )
-            publish_after(renamed.store, None)
-        tell_listeners(renamed.store, self._listeners, lambda one: one.notify_table_renamed(identifier, target))
-        return renamed
-
-    def _move(self, store: TableStore, target: Identifier, refuse: Callable[[], None]) -> None:
-        """Give the directory of a table another name, at once."""
-        of, source, place = store.read_witness(), store.paths.root, self._path(target)
-
-        def move() -> bool:
-            self._file_io.move_directory_if(source, place, of, refuse)
-            return True
-
-        def has_arrived() -> bool:
-            known = None if of.path is None else self._file_io.read_bytes_or_none(place + of.path.removeprefix(source))
-            return known is not None and known == of.content
-
-        made_or_told(move, has_arrived, f"table {target.full_name}")
-
-    def _refuse_view_since(self, identifier: Identifier, target: Identifier) -> None:
-        """Give a table its old name back if somebody has created a view of the new one while it was moved. Raises AlreadyExists
-        that says which name it has.
-        """
-        try:
-            self._refuse_taken(target)
-        except AlreadyExists as error:
-            with outcome(
-                f"The table is called {target.full_name} now, as the view is: drop the view, or rename the table."
-            ):
-                self._rename(target, identifier, goes_back=True)
-            raise AlreadyExists(f"{error} The table is still called {identifier.full_name}.") from None
-
-    def _clear(self, path: str, *, discard_damaged: bool = False) -> None:
-        """Put away what a writer who came too late, or a drop that died, has left where a table was. Raises CorruptData if that
-        is a table that has lost its schema, unless `discard_damaged`.
-        """
-        paths = TablePaths(path)
-        if not self._file_io.list_directories(path) or self._has_schema(paths):
-            return
-        if not discard_damaged:
-            refuse_lost_table(self._file_io, path, self._name_of(path))
-        if not self._file_io.moves_at_once:
-            refuse_claimed(self._file_io, path)
-            discard(self._file_io, path, lambda: self._file_io.exists(paths.schema(0)))
-            return
-        discarded = self._discarded()
-        if self._file_io.move_directory_unless(path, discarded, lambda: self._has_schema(paths)):
-            self._file_io.delete_directory(discarded)
-
-    def _delete_discarded(self) -> None:
-        """Delete what others have left who died while they deleted."""
-        directory = f"{self._root}/{_DISCARDED}"
-        with suppress(OSError, StorageError):
-            for name in self._file_io.list_directories(directory):
-                with suppress(OSError, StorageError):
-                    self._file_io.delete_directory(f"{directory}/{name}")
-
-    def _discarded(self) -> str:
-        """A place of its own for a directory that is about to be deleted."""
-        return f"{self._root}/{_DISCARDED}/{self._clock.unique_name()}"
+        source, target = whole_table(name), whole_table(new_name)
+        return self._table(rename_table(self._contents, self._journal, source, target, self._listeners))
 
     def renamed_to(self, name: str) -> str | None:
         """The table that had a name before, by its name of today; of several the one that had it last. None if there is none, or
@@ -725,123 +440,22 @@ class Catalog:
 
     def former_names(self, name: str) -> list[FormerName]:
         """The names that a table had before, oldest first."""
-        return former_names(self._file_io, self._path(Identifier.parse(name)))
+        return former_names(self._file_io, self._contents.path(Identifier.parse(name)))
 
     def drop_table(self, name: str, *, if_exists: bool = False, discard_damaged: bool = False) -> None:
         """Delete a table with all its snapshots, tags, branches and files. `discard_damaged`: one that cannot be opened, and no
         other. Raises InvalidRequest for the name of a branch, MainReplaced if the table gets another main meanwhile.
         """
-        identifier = whole_table(name)
-        if not self.exists(identifier.full_name):
-            is_left = bool(self._file_io.list_directories(self._path(identifier)))
-            self._clear(self._path(identifier), discard_damaged=discard_damaged)
-            if if_exists or (discard_damaged and is_left):
-                return
-            raise NotFound(self._missing(identifier))
-        root = self._path(identifier)
-        if discard_damaged:
-            drop_damaged(self._file_io, root, identifier, self._clock, self._journal, self._discarded())
-            return
-        refuse_damaged(self._file_io, root, identifier, self._clock)
-        store: TableStore | None = None
-        try:
-            store = TableStore(self._file_io, root, replace(identifier, branch=MAIN_BRANCH), clock=self._clock)
-            refuse = partial(refuse_open, self._journal, [store])
-            refuse()
-            # To a place of its own first: who sleeps here deletes what was asked for, and nothing of a later table.
-            discarded = self._discarded()
-            if not self._file_io.moves_at_once:
-                refuse_renaming(store)
-            try:
-                if self._file_io.moves_at_once:
-                    self._file_io.move_directory_if(root, discarded, store.read_witness(), refuse)
-                else:
-                    self._drop_file_by_file(store)
-            except StoreUnavailable as error:
-                self._refuse_undropped(identifier, error)
-        except NotFound:
-            gone = self._gone(identifier, store)
-            if if_exists and isinstance(gone, NotFound):
-                return
-            raise gone from None
-        if self._file_io.moves_at_once:
-            delete_moved(self._file_io, discarded, f"{identifier} is dropped", "the next table that is dropped")
-            self._delete_discarded()
-        withdraw(store)
-        drop_topic(store.schema.options, str(identifier))
+        drop_table(
+            self._contents, self._journal, whole_table(name), if_exists=if_exists, discard_damaged=discard_damaged
+        )
 
     def drop_unwritten(self, table: Table) -> bool:
         """Drop a table that its creator could not fill, unless somebody has written to it since, or branched it, or it is
         another one by now; says whether it has. Local disks alone: on object stores nobody can be kept out meanwhile, and the
         table stays.
         """
-        store = table.store
-
-        def refuse() -> None:
-            if store.snapshots.latest_id() is not None or table.branches.names():
-                raise AlreadyExists(f"{table.identifier} has been written to.")
-
-        if not self._file_io.moves_at_once:
-            return False
-        discarded = self._discarded()
-        try:
-            self._file_io.move_directory_if(store.paths.root, discarded, store.read_witness(), refuse)
-        except (NotFound, AlreadyExists):
-            return False
-        delete_moved(self._file_io, discarded, f"{table.identifier} is dropped", "the next table that is dropped")
-        drop_topic(store.schema.options, str(table.identifier))
-        return True
-
-    def _refuse_undropped(self, identifier: Identifier, error: StoreUnavailable) -> None:
-        """After an error in the middle of a drop on an object store: only told if the table is dropped by then."""
-        with outcome(f"Whether {identifier} is dropped cannot be known: drop it again. ({error})"):
-            is_there = self.exists(identifier.full_name)
-        if is_there:
-            with outcome(f"{identifier} is not dropped, or not all of it: drop it again."):
-                raise error
-        _log.warning(
-            "%s is dropped, but files of it may be left, which the next drop, or table of its name, deletes: %s",
-            identifier,
-            error,
-        )
-
-    def _gone(self, identifier: Identifier, opened: TableStore | None) -> StorageError:
-        """Why a table has gone since a call began: NotFound, or MainReplaced if it has another main since."""
-        if not self.exists(identifier.full_name):
-            return NotFound(self._missing(identifier))
-        try:
-            if opened is not None:
-                opened.refuse_other_table()
-        except (MainReplaced, NotFound) as error:
-            return error
-        return NotFound(
-            f"{identifier} was made anew since the call began. Nothing is done; repeat it if that one is meant."
-        )
-
-    def _drop_file_by_file(self, store: TableStore) -> None:
-        """Without schemas there is no table: a crash in the middle leaves none, and what is left goes before the next one."""
-        first = TablePaths(store.paths.root).schema(0)
-        held = self._file_io.read_bytes_or_none(first)
-        store.refuse_other_table()
-        paths = TablePaths(store.paths.root)
-        if not discard(
-            self._file_io,
-            paths.root,
-            lambda: self._file_io.read_bytes_or_none(first) not in (None, held),
-            first=(paths.schema_directory, paths.main_branch_file),
-            at_once=True,
-        ):
-            raise NotFound(f"{store.identifier} was dropped meanwhile.")
-        if self._has_schema(paths):
-            # Of others, who came after the listing: unless it is another table by now.
-            discard(self._file_io, paths.root, lambda: self._file_io.exists(first))
-
-    def _name_of(self, path: str) -> str:
-        database, table = path.rsplit("/", 2)[1:]
-        return f"{database.removesuffix('.db')}.{table}"
-
-    def _path(self, identifier: Identifier) -> str:
-        return f"{self._root}/{identifier.database}.db/{identifier.table}"
+        return drop_unwritten(self._contents, table.store)
 
     def _table(self, store: TableStore) -> Table:
         return Table(store, self.name, self._listeners)

@@ -6,61 +6,31 @@ is, on local disks, written into the directory that the witness was read in, nev
 """
 
 import contextlib
-import datetime as dt
 import errno
 import fcntl
-import json
 import os
 import posixpath
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
-import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+from . import local_file, object_store
 from .clock import Clock
-from .errors import (
-    AlreadyExists,
-    CorruptData,
-    InvalidRequest,
-    NotFound,
-    StorageError,
-    StoreUnavailable,
-    Unsupported,
-)
-from .local_file import (
-    despite_lost_answer,
-    is_in_place,
-    kind_of,
-    open_regular,
-    refuse_other,
-    stat_of,
-    stat_of_entry,
-)
-from .lock import CatalogLock, take_lock
-from .object_store import delete_if, is_there, listing, read, read_of_size, read_part, replace_if, says_that_it_changed
-from .secret import guarded_storage, revealed, settled
-from .storage_options import refuse_unknown_options
-from .store_errors import NO_HARD_LINKS, is_missing_bucket, store_call
-
-# With it, fsspec takes a file that is in no listing of its own for one that does not exist.
-_LISTINGS = "use_listings_cache"
-# Other names that URLs give a file system.
-_SAME_PROTOCOL = {
-    "s3": ("s3a", "s3n"),
-    "s3a": ("s3", "s3n"),
-    "gs": ("gcs",),
-    "gcs": ("gs",),
-    "abfs": ("abfss",),
-    "abfss": ("abfs",),
-}
-# File systems that create a file on condition that there is none, as one step.
-_CONDITIONAL_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+from .directory_lock import Witness, directory_locked, is_another, kept_in_place, locked, read_in
+from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, Unsupported
+from .file_system import open_file_system, path_of, protocol_of
+from .local_file import despite_lost_answer, is_in_place, open_regular, refuse_other
+from .local_write import create_by_link, move_directory, put_file, raise_number, replace_file, write_file
+from .lock import CatalogLock
+from .object_creation import create_object
+from .object_store import delete_if, read, read_of_size, read_part, replace_if
+from .secret import guarded_storage, settled
+from .store_errors import is_missing_bucket, store_call
 
 # A small object is read whole: what is left out of it costs less than a second request.
 _READ_AT_ONCE = 2 << 20
@@ -73,18 +43,6 @@ class FileInfo:
     name: str
     size_bytes: int
     modified_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """By what a directory is told from a later one of the same name: a file below it, and what that holds.
-
-    Without a file (None) it is whatever directory has the name.
-    """
-
-    directory: str
-    path: str | None = None
-    content: bytes = b""
 
 
 class FileIO:
@@ -104,25 +62,11 @@ class FileIO:
         create a file on condition that there is none. `external_roots`: see `external_path`.
         """
         self.lock = lock
-        self.protocol = urlsplit(url).scheme if "://" in url else "file"
+        self.protocol = protocol_of(url)
         # Secrets are texts again in the hands of fsspec alone.
         self.storage_options = settled(guarded_storage(storage_options or {}))
-        if self.storage_options.get(_LISTINGS):
-            raise Unsupported(
-                f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
-            )
-        try:
-            self._fs = fsspec.filesystem(self.protocol, **{**_as_given(self.storage_options), _LISTINGS: False})
-        except ImportError as error:
-            raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
-        except ValueError as error:
-            if "Protocol not known" not in str(error):
-                raise
-            raise Unsupported(
-                f"{url}: no file system is known by {self.protocol!r}. Use a path, file:// or s3://."
-            ) from None
+        self._fs = open_file_system(url, self.storage_options)
         self._local = isinstance(self._fs, LocalFileSystem)
-        refuse_unknown_options(self.protocol, type(self._fs), self.storage_options)
         self._clock = clock or Clock()
         self.external_roots = tuple(self._root(root) for root in external_roots)
 
@@ -143,7 +87,7 @@ class FileIO:
         return f"file://{path}" if self._local else str(self._fs.unstrip_protocol(path))
 
     def _root(self, root: str) -> str:
-        path = self._path_of(root)
+        path = path_of(self._fs, self.protocol, root)
         if path is None:
             raise InvalidRequest(
                 f"External root {root!r} is no directory of the warehouse's file system: give an absolute path, or "
@@ -156,28 +100,13 @@ class FileIO:
 
         Only who opens the catalog can allow that, not the table. Raises Unsupported unless it lies below an external root.
         """
-        path = self._path_of(url)
+        path = path_of(self._fs, self.protocol, url)
         if path is None or not any(path.startswith(f"{root}/") for root in self.external_roots):
             raise Unsupported(
                 f"File {source} names the data file {url!r}, which lies outside of the table's directory. If you trust who "
                 "wrote the table, allow the directory: Catalog(…, external_roots=[…])."
             )
         return path
-
-    def _path_of(self, url: str) -> str | None:
-        """The path that a URL of this file system stands for; None for anything else, and for one that leads upwards."""
-        scheme, colon, rest = url.partition(":")
-        if not (colon and scheme.isalnum()):
-            path = url if url.startswith("/") else None
-        elif not same_protocol(self.protocol, scheme):
-            path = None
-        elif self._local:
-            path = rest.removeprefix("//") if rest.startswith("/") else None
-        else:
-            path = str(self._fs._strip_protocol(url)) if rest.startswith("//") else None
-        if path is None or "\0" in path or (self._local and not path.startswith("/")):
-            return None
-        return None if {".", ".."} & set(path.split("/")) else path
 
     @store_call("read")
     def read_bytes(self, path: str) -> bytes:
@@ -214,83 +143,16 @@ class FileIO:
             return self._create(path, data)
 
     def _create(self, path: str, data: bytes) -> bool:
-        return self._link_exclusively(path, data) if self._local else self._put_exclusively(path, data)
-
-    def _put_exclusively(self, path: str, data: bytes) -> bool:
+        if self._local:
+            return create_by_link(path, data, self._clock.unique_name(), self.lock)
         self._make_parent(path)
-        if self.protocol not in _CONDITIONAL_PUT:
-            return self._create_under_lock(path, data)
-        try:
-            # On object stores this is the conditional put (If-None-Match and its relatives).
-            self._fs.pipe_file(path, data, mode="create")
-        except FileExistsError:
-            return self._is_ours(path, data)
-        except OSError as error:
-            if not says_that_it_changed(error):
-                raise
-            return self._is_ours(path, data)
-        return True
-
-    def _is_ours(self, path: str, data: bytes) -> bool:
-        # An answer that was lost is asked for again by the client library, which then meets its own file.
-        try:
-            return self.read_bytes(path) == data
-        except NotFound:
-            # It was there a moment ago: whose it was cannot be told.
-            raise StoreUnavailable(f"Creating {path} was refused since it exists, and it does not exist.") from None
-
-    def _create_under_lock(self, path: str, data: bytes) -> bool:
-        if self.lock is None:
-            raise Unsupported(
-                f"The file system {self.protocol!r} cannot create a file on condition that there is none, so that two "
-                "commits could overwrite each other. Give the catalog a lock: Catalog(…, lock=FileLock(directory))."
-            )
-        with self.lock.hold(path):
-            self._fs.invalidate_cache(posixpath.dirname(path))
-            if self._is_there(path):
-                return False
-            self._fs.pipe_file(path, data)
-        return True
-
-    def _link_exclusively(self, path: str, data: bytes) -> bool:
-        # A link is the one local call that is atomic, refuses an existing target and never shows half a file.
-        temporary = posixpath.join(
-            posixpath.dirname(path), f".{posixpath.basename(path)}.{self._clock.unique_name()}.tmp"
-        )
-        try:
-            self._write_local(temporary, data)
-            os.link(temporary, path)
-        except FileExistsError:
-            # Of a network file system whose answer was lost the client asks again, and meets its own link.
-            return _is_same_file(temporary, path)
-        except FileNotFoundError:
-            # Between the two calls somebody may have moved the directory away, or cleaned.
-            if os.path.isdir(posixpath.dirname(path)):
-                raise NotFound(
-                    f"{path} was not created: that took so long that {temporary} was cleaned away as left over. Do it again."
-                ) from None
-            raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                if _is_same_file(temporary, path):
-                    # What was lost is the answer alone.
-                    return True
-            if self.lock is None or error.errno not in NO_HARD_LINKS:
-                raise
-            with self.lock.hold(path):
-                if self._is_there(path):
-                    return False
-                os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        return True
+        return create_object(self._fs, self.protocol, self.lock, self.read_bytes, path, data)
 
     @store_call("write")
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a new file under a name nobody else uses."""
         if self._local:
-            self._write_local(path, data)
+            write_file(path, data)
         else:
             self._make_parent(path)
             self._fs.pipe_file(path, data)
@@ -298,16 +160,11 @@ class FileIO:
     @store_call("write")
     def put_file(self, source: str, path: str) -> None:
         """Give a whole local file a name, on a local disk within its file system; readers see it whole, or what was there."""
-        if not self._local:
+        if self._local:
+            put_file(source, path)
+        else:
             self._make_parent(path)
             self._fs.put_file(source, path)
-            return
-        file = os.open(source, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-        os.replace(source, path)
 
     @store_call("replace")
     def overwrite(self, path: str, data: bytes, *, of: Witness | None = None) -> None:
@@ -318,18 +175,7 @@ class FileIO:
     def _overwrite(self, path: str, data: bytes, directory: int | None = None) -> None:
         """In an open directory, if one is given, whatever name that has by now."""
         if self._local:
-            name = path if directory is None else posixpath.basename(path)
-            temporary = posixpath.join(
-                posixpath.dirname(name), f".{posixpath.basename(name)}.{self._clock.unique_name()}.tmp"
-            )
-            self._write_local(temporary, data, directory)
-            try:
-                with despite_lost_answer(lambda: not is_in_place(temporary, directory)):
-                    os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=directory)
-                raise
+            replace_file(path, data, self._clock.unique_name(), directory)
         else:
             self.write_bytes(path, data)
 
@@ -341,7 +187,7 @@ class FileIO:
                 text = self.read_bytes(path)
             else:
                 # Who cannot be kept out cannot write either.
-                with open(open_regular(path), "rb", buffering=0) as file, self._locked(file.fileno(), path, None):
+                with open(open_regular(path), "rb", buffering=0) as file, locked(self.lock, file.fileno(), path, None):
                     text = file.read()
         except (NotFound, FileNotFoundError, IsADirectoryError):
             return None
@@ -355,30 +201,12 @@ class FileIO:
         write between the look and the write. Raises NotFound if there is no directory, or another one than `of` tells.
         """
         with self._while_still(of):
-            return self._raise_number(path, number)
-
-    def _raise_number(self, path: str, number: int) -> int:
-        if not self._local:
+            if self._local:
+                return raise_number(path, number, self.lock)
             held = self.read_number(path) or 0
             if held < number:
                 self.write_bytes(path, str(number).encode())
             return max(held, number)
-        try:
-            file = open_regular(path, os.O_RDWR | os.O_CREAT)
-        except FileNotFoundError:
-            raise NotFound(f"Directory {posixpath.dirname(path)} does not exist (any more).") from None
-        try:
-            with self._locked(file, path, fcntl.LOCK_EX):
-                text = os.pread(file, 32, 0)
-                known = text.strip().isdigit() and len(text) < 20
-                if known and int(text) >= number:
-                    return int(text)
-                if not known or len(text) > len(str(number)):
-                    os.ftruncate(file, 0)
-                os.pwrite(file, str(number).encode(), 0)
-                return number
-        finally:
-            os.close(file)
 
     @store_call("delete")
     def delete_if(self, path: str, expected: bytes) -> bool:
@@ -391,7 +219,7 @@ class FileIO:
             with self._alone(path):
                 return delete_if(self._fs, path, expected)
         with self._directory_locked(path) as directory:
-            if directory is None or _read_in(directory, path) != expected:
+            if directory is None or read_in(directory, path) != expected:
                 return False
             with despite_lost_answer(lambda: not is_in_place(posixpath.basename(path), directory)):
                 os.unlink(posixpath.basename(path), dir_fd=directory)
@@ -414,7 +242,7 @@ class FileIO:
                 if not self._local:
                     with self._alone(path):
                         return replace_if(self._fs, path, expected, data)
-                held = self.read_bytes_or_none(path) if directory is None else _read_in(directory, path)
+                held = self.read_bytes_or_none(path) if directory is None else read_in(directory, path)
                 if held != expected:
                     return False
                 self._overwrite(path, data, directory)
@@ -430,10 +258,10 @@ class FileIO:
         step among all who create files there by `replace_if`. Raises AlreadyExists if the name is taken.
         """
         with self._directory_locked(path) as directory:
-            if directory is None or _read_in(directory, path) != expected:
+            if directory is None or read_in(directory, path) != expected:
                 return False
             name, new_name = posixpath.basename(path), posixpath.basename(target)
-            if _read_in(directory, target) is not None:
+            if read_in(directory, target) is not None:
                 raise AlreadyExists(f"File {target} exists.")
             with despite_lost_answer(lambda: not is_in_place(name, directory)):
                 os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -450,83 +278,14 @@ class FileIO:
             return
         if not self._local:
             if of.path is not None and self.read_bytes_or_none(of.path) != of.content:
-                raise _is_another(of)
+                raise is_another(of)
             yield
             return
-        try:
-            directory = os.open(of.directory, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            raise _is_another(of) from None
-        try:
-            with self._locked(directory, of.directory, kind):
-                if not _is_still(directory, of):
-                    raise _is_another(of)
-                yield
-        finally:
-            os.close(directory)
-
-    @contextlib.contextmanager
-    def _directory_locked(self, path: str) -> Iterator[int | None]:
-        """The open directory of a file, with others who compare and change files there kept out; None where there is none.
-
-        Whoever changes files of the open directory never changes those of a later one of the same name.
-        """
-        if not self._local:
-            yield None
-            return
-        name = posixpath.dirname(path)
-        try:
-            directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
-            with self._locked(directory, name, fcntl.LOCK_EX):
-                yield directory
-        finally:
-            os.close(directory)
-
-    @contextlib.contextmanager
-    def _locked(self, file: int, path: str, kind: int | None) -> Iterator[None]:
-        """Hold an advisory lock of an open file or directory, and the catalog's, if there is one, until the file is closed.
-
-        None: shared, and without where there is none. Else raises StoreUnavailable where the file system has no locks.
-        """
-        with self.lock.hold(f"{path}/.lock/it") if self.lock is not None else contextlib.nullcontext():
-            try:
-                take_lock(file, path, fcntl.LOCK_SH if kind is None else kind)
-            except StoreUnavailable:
-                raise
-            except OSError as error:
-                if self.lock is None and kind is not None:
-                    raise StoreUnavailable(
-                        f"Could not lock {path}: {error.strerror}. The file system has no advisory locks (flock), by which a "
-                        "file is compared and changed in one step. Put the warehouse on another file system, or give the "
-                        "catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
-                    ) from error
+        with kept_in_place(self.lock, of, kind):
             yield
 
-    def _write_local(self, path: str, data: bytes, directory: int | None = None) -> None:
-        def opened(name: str, flags: int) -> int:
-            return os.open(name, flags, 0o666, dir_fd=directory)
-
-        try:
-            file = open(path, "wb", buffering=0, opener=opened)  # noqa: SIM115
-        except FileNotFoundError:
-            if directory is not None:
-                raise
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = open(path, "wb", buffering=0, opener=opened)  # noqa: SIM115
-        try:
-            with file:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) :]
-        except OSError:
-            # Half a file is of no use, and a full disk is when every byte counts.
-            with contextlib.suppress(OSError):
-                os.unlink(path, dir_fd=directory)
-            raise
+    def _directory_locked(self, path: str) -> contextlib.AbstractContextManager[int | None]:
+        return directory_locked(self.lock, path) if self._local else contextlib.nullcontext()
 
     def _make_parent(self, path: str) -> None:
         # Object stores have no directories, and asking for one would create a bucket; the memory file system needs them.
@@ -551,18 +310,9 @@ class FileIO:
 
     def _is_there(self, path: str) -> bool:
         """What cannot be told is an error: it counts as neither there nor gone."""
-        try:
-            if not self._local:
-                return is_there(self._fs, path)
-            stat_of(path)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if is_missing_bucket(error):
-                raise
-            return False
-        except ValueError:
-            # No file has such a name.
-            return False
-        return True
+        if self._local:
+            return local_file.is_there(path)
+        return object_store.is_there(self._fs, path)
 
     @store_call("list")
     def list_files(self, path: str, *, or_in_place: bool = False) -> list[FileInfo]:
@@ -579,17 +329,7 @@ class FileIO:
 
     def _list(self, path: str) -> Iterator[tuple[str, int, str, int | None]]:
         try:
-            if self._local:
-                with os.scandir(path) as entries:
-                    for entry in entries:
-                        with contextlib.suppress(FileNotFoundError):
-                            found = stat_of_entry(entry)
-                            yield entry.name, found.st_size, kind_of(found), found.st_mtime_ns // 1_000_000
-                return
-            for info in listing(self._fs, path):
-                name = posixpath.basename(str(info["name"]).rstrip("/"))
-                if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
-                    yield name, info.get("size") or 0, info["type"], _modified_ms(info)
+            yield from local_file.listing(path) if self._local else object_store.listing(self._fs, path)
         except FileNotFoundError as error:
             if is_missing_bucket(error):
                 raise
@@ -613,21 +353,13 @@ class FileIO:
     @store_call("delete the directory")
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; says whether it is gone."""
-        if not self._local:
-            if list(self._list(path)):
-                return False
-            if isinstance(self._fs, MemoryFileSystem):
-                with contextlib.suppress(OSError):
-                    self._fs.rmdir(path)
-            return True
-        try:
-            os.rmdir(path)
-        except FileNotFoundError:
-            return True
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return False
-            raise
+        if self._local:
+            return local_file.delete_empty_directory(path)
+        if list(self._list(path)):
+            return False
+        if isinstance(self._fs, MemoryFileSystem):
+            with contextlib.suppress(OSError):
+                self._fs.rmdir(path)
         return True
 
     @property
@@ -694,10 +426,7 @@ class FileIO:
 
     def _move_directory(self, path: str, target: str) -> None:
         if self._local:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            moved = os.stat(path)
-            with despite_lost_answer(lambda: os.path.samestat(moved, os.stat(target))):
-                os.rename(path, target)
+            move_directory(path, target)
         else:
             self._fs.mv(path, target, recursive=True)
 
@@ -764,79 +493,3 @@ def as_text(content: bytes, path: str) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None
-
-
-def same_protocol(one: str, other: str) -> bool:
-    """Whether URLs of two protocols are of the same file system, as `s3` and `s3a` are."""
-    return one == other or other in _SAME_PROTOCOL.get(one, ()) or one in _SAME_PROTOCOL.get(other, ())
-
-
-def is_known_protocol(protocol: str) -> bool:
-    """Whether there is a file system by that name; it may still need a package."""
-    return protocol in fsspec.available_protocols() or protocol in fsspec.registry
-
-
-def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Storage options as fsspec takes them: what is an object of JSON, in a setting or an option of a catalog, is one again."""
-    found: dict[str, Any] = revealed(options)
-    for name, value in found.items():
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            with contextlib.suppress(ValueError):
-                found[name] = json.loads(value)
-    return found
-
-
-def _is_still(directory: int, of: Witness) -> bool:
-    """Whether an open directory still has its name, and holds what it is known by."""
-    try:
-        if not os.path.samestat(os.fstat(directory), os.stat(of.directory)):
-            return False
-        if of.path is None:
-            return True
-        with open(open_regular(of.path), "rb", buffering=0) as file:
-            return file.read() == of.content
-    except FileNotFoundError:
-        return False
-
-
-def _read_in(directory: int, path: str) -> bytes | None:
-    """What a file of an open directory holds; None if there is none."""
-    try:
-        with open(open_regular(posixpath.basename(path), directory=directory), "rb", buffering=0) as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-
-
-def _is_another(of: Witness) -> NotFound:
-    return NotFound(
-        f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, its main was "
-        "replaced, or the branch was deleted. Nothing is done; open the table again."
-    )
-
-
-def _is_same_file(path: str, other: str) -> bool:
-    """Whether two names are of one file."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.lstat(path), os.lstat(other))
-    return False
-
-
-def _modified_ms(info: Mapping[str, Any]) -> int | None:
-    """When a file was last written, under the names that file systems give it."""
-    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        moment = info.get(key)
-        if isinstance(moment, dt.datetime):
-            return int(moment.timestamp() * 1000)
-        if isinstance(moment, int | float):
-            return int(moment * 1000)
-    return None
-
-
-def split_url(url: str) -> str:
-    """The path of an fsspec URL or local path, absolute and without a slash at the end."""
-    if "://" not in url:
-        return os.path.abspath(os.path.expanduser(url))
-    protocol = urlsplit(url).scheme
-    path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url))
-    return path.rstrip("/")

@@ -13,8 +13,9 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
+from .directory_lock import Witness
 from .document import read_document, sealed
-from .file_io import FileIO, Witness
+from .file_io import FileIO
 
 GENERATION_KEY = "snapline.generation"
 # A request is signed with its time, and S3 takes none that was signed longer ago.

@@ -103,3 +103,35 @@ def is_in_place(path: str, directory: int | None = None) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything of a name. Raises OSError if that cannot be told."""
+    try:
+        stat_of(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        # A name with a zero byte is of no file.
+        return False
+    return True
+
+
+def listing(path: str) -> Iterator[tuple[str, int, str, int | None]]:
+    """Name, size in bytes, kind and time of what is directly in a directory. Raises FileNotFoundError if there is none."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                found = stat_of_entry(entry)
+                yield entry.name, found.st_size, kind_of(found), found.st_mtime_ns // 1_000_000
+
+
+def delete_empty_directory(path: str) -> bool:
+    """Delete a directory if nothing is in it; says whether it is gone."""
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True

@@ -8,6 +8,8 @@ the size before each read.
 """
 
 import contextlib
+import datetime as dt
+import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -55,9 +57,12 @@ def is_there(fs: AbstractFileSystem, path: str) -> bool:
             fs.cat_file(path, start=0, end=1)
         else:
             fs.info(path)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         if is_missing_bucket(error):
             raise
+        return False
+    except ValueError:
+        # No object has such a name.
         return False
     except OSError as error:
         # Nothing is in it.
@@ -66,7 +71,26 @@ def is_there(fs: AbstractFileSystem, path: str) -> bool:
     return True
 
 
-def listing(fs: AbstractFileSystem, path: str) -> Iterator[Mapping[str, Any]]:
+def listing(fs: AbstractFileSystem, path: str) -> Iterator[tuple[str, int, str, int | None]]:
+    """Name, size in bytes, kind and time of what lies directly in a directory; nothing if there is none."""
+    for info in _described(fs, path):
+        name = posixpath.basename(str(info["name"]).rstrip("/"))
+        if name and str(info["name"]).rstrip("/").lstrip("/") != path.strip("/"):
+            yield name, info.get("size") or 0, info["type"], _modified_ms(info)
+
+
+def _modified_ms(info: Mapping[str, Any]) -> int | None:
+    """When a file was last written, under the names that file systems give it."""
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        moment = info.get(key)
+        if isinstance(moment, dt.datetime):
+            return int(moment.timestamp() * 1000)
+        if isinstance(moment, int | float):
+            return int(moment * 1000)
+    return None
+
+
+def _described(fs: AbstractFileSystem, path: str) -> Iterator[Mapping[str, Any]]:
     """What lies directly in a directory, as fsspec describes it: name, size, type and times; nothing if there is none."""
     if not _speaks_s3(fs):
         fs.invalidate_cache(path)

@@ -1,19 +1,22 @@
 """Options of a table: declared once, read from the text that the schema file holds.
 
 All values on disk are strings: `"4"`, `"true"`, `"128 mb"`, `"1 h"`. A field of an options class is one option: its
-key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. A key that is not known
-here, nor accepted by `known_options`, is refused when somebody sets it; what other writers have set is kept as it is.
+key, type, default and meaning stand together, and `docs/options.md` is generated from these lines. Two groups have files
+of their own: `retention_options` and `iceberg_options`. A key that is not known here, nor accepted by `known_options`, is
+refused when somebody sets it; what other writers have set is kept as it is.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .errors import InvalidRequest
-from .option_declaration import Options, option
+from .iceberg_options import IcebergOptions
+from .option_declaration import option
+from .retention_options import RetentionOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Options):
+class TableOptions(IcebergOptions, RetentionOptions):
     """The options of a table that this store acts on."""
 
     bucket: int = option(
@@ -113,100 +116,6 @@ class TableOptions(Options):
         "Readers of changes see what an overwrite replaced as -D and what came as +I; `false` leaves overwrites out. Java's "
         "readers see them only where `true` is written, which it takes with a key, without lookup or full-compaction.",
         "true or false",
-    )
-    tag_automatic_creation: str = option(
-        "tag.automatic-creation",
-        "none",
-        "Commits create a tag once a period is over: `none` or `process-time`.",
-        choices="none process-time",
-    )
-    tag_creation_period: str = option(
-        "tag.creation-period", "daily", "`daily`, `hourly` or `two-hours`.", choices="daily hourly two-hours"
-    )
-    tag_creation_delay_ms: int = option(
-        "tag.creation-delay", "0 s", "How long after its end a period still takes in data that is late.", "duration"
-    )
-    tag_period_formatter: str = option(
-        "tag.period-formatter",
-        "with_dashes",
-        "How tags of periods are named: `with_dashes`, `without_dashes`, "
-        "`without_dashes_and_spaces` (a dot follows digits that would be a snapshot id).",
-        choices="with_dashes without_dashes without_dashes_and_spaces",
-    )
-    tag_create_interval_ms: int | None = option(
-        "tag.create-interval", None, "Create a tag every so many days, at `tag.create-time`.", "duration"
-    )
-    tag_create_time: str = option("tag.create-time", "00:00", "The local time of day at which the tag is created.")
-    tag_num_retained_max: int | None = option(
-        "tag.num-retained-max", None, "How many tags of periods are kept.", "whole number", least=1
-    )
-    tag_default_time_retained_ms: int | None = option(
-        "tag.default-time-retained", None, "How long tags are kept that are created without a retention.", "duration"
-    )
-    snapshot_num_retained_min: int = option(
-        "snapshot.num-retained.min",
-        "10",
-        "How many of the latest snapshots never expire by themselves.",
-        "whole number",
-        least=1,
-    )
-    snapshot_num_retained_max: int | None = option(
-        "snapshot.num-retained.max",
-        None,
-        "How many of the latest snapshots are kept at the most.",
-        "whole number",
-        least=1,
-    )
-    snapshot_time_retained_ms: int = option(
-        "snapshot.time-retained",
-        "1 h",
-        "How long snapshots are kept beyond the minimum. With this or one of "
-        "`snapshot.num-retained.*` set, each commit of rows, compaction and rollback lets old snapshots go; else only "
-        "`expire-snapshots` does.",
-        "duration",
-    )
-    snapshot_expire_limit: int = option(
-        "snapshot.expire.limit", "50", "How many snapshots go at the most with one commit.", "whole number", least=1
-    )
-    changelog_num_retained_min: int | None = option(
-        "changelog.num-retained.min",
-        None,
-        "How many changelogs never expire. With this or one of the next two set, "
-        "changelogs outlive their snapshots; what is not set is as for snapshots.",
-        "whole number",
-        least=0,
-    )
-    changelog_num_retained_max: int | None = option(
-        "changelog.num-retained.max", None, "How many changelogs are kept at the most.", "whole number", least=0
-    )
-    changelog_time_retained_ms: int | None = option(
-        "changelog.time-retained", None, "How long changelogs are kept beyond the minimum.", "duration"
-    )
-    record_level_expire_time_ms: int | None = option(
-        "record-level.expire-time", None, "Compactions leave out rows whose time is further back than this.", "duration"
-    )
-    record_level_time_field: str | None = option(
-        "record-level.time-field", None, "The column that tells how old a row is: INT (seconds), BIGINT or TIMESTAMP."
-    )
-    partition_expiration_ms: int | None = option(
-        "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
-    )
-    partition_expiration_strategy: str = option(
-        "partition.expiration-strategy",
-        "values-time",
-        "What tells a partition's age: `values-time` or `update-time`.",
-        choices="values-time update-time",
-    )
-    partition_timestamp_pattern: str | None = option(
-        "partition.timestamp-pattern",
-        None,
-        "How partition columns make up a time: `$day $hour:00:00`. Default: the first.",
-    )
-    partition_timestamp_formatter: str | None = option(
-        "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
-    )
-    consumer_expiration_ms: int | None = option(
-        "consumer.expiration-time", None, "Forget consumers that have not moved for this long.", "duration"
     )
     rowkind_field: str | None = option(
         "rowkind.field", None, "A text column that holds the kind of each row: `+I`, `-U`, `+U`, `-D`."
@@ -433,61 +342,6 @@ class TableOptions(Options):
         "Which of the rows of a key comes last by `sequence.field`: the one with the "
         "highest value (`ascending`) or with the lowest (`descending`); nulls come first in both.",
         choices="ascending descending",
-    )
-    metadata_iceberg_storage: str = option(
-        "metadata.iceberg.storage",
-        "disabled",
-        "Where metadata are written after each commit by which readers of Iceberg see the table: `table-location` "
-        "(`metadata` in the table's directory), `hadoop-catalog` (`iceberg/<database>/<table>/metadata` in the warehouse, an "
-        "Iceberg catalog of Hadoop's kind), or `disabled`. Of a table with a primary key they see what is fully compacted.",
-    )
-    metadata_iceberg_storage_location: str | None = option(
-        "metadata.iceberg.storage-location",
-        None,
-        "`table-location` or `catalog-location`. Default: as `metadata.iceberg.storage` says.",
-        choices="table-location catalog-location",
-    )
-    metadata_iceberg_format_version: int = option(
-        "metadata.iceberg.format-version", "2", "Version of Iceberg's format: 2.", "whole number"
-    )
-    metadata_iceberg_delete_after_commit_enabled: bool = option(
-        "metadata.iceberg.delete-after-commit.enabled",
-        "true",
-        "Older versions of Iceberg metadata are deleted with each commit.",
-        "true or false",
-    )
-    metadata_iceberg_previous_versions_max: int = option(
-        "metadata.iceberg.previous-versions-max",
-        "0",
-        "Older versions of Iceberg metadata that are kept then.",
-        "whole number",
-        least=0,
-    )
-    metadata_iceberg_compaction_min_file_num: int = option(
-        "metadata.iceberg.compaction.min.file-num",
-        "10",
-        "Merge small manifests of Iceberg metadata from this number on, once they make up `manifest.target-file-size`.",
-        "whole number",
-        least=1,
-    )
-    metadata_iceberg_compaction_max_file_num: int = option(
-        "metadata.iceberg.compaction.max.file-num",
-        "50",
-        "Merge small manifests of Iceberg metadata from this number on, whatever their size.",
-        "whole number",
-        least=1,
-    )
-    metadata_iceberg_manifest_compression: str = option(
-        "metadata.iceberg.manifest-compression",
-        "snappy",
-        "Compression of Iceberg manifests: `snappy`, `zstd`, `zstandard`, `deflate` or `null`.",
-        choices="snappy zstd zstandard deflate null",
-    )
-    metadata_iceberg_manifest_legacy_version: bool = option(
-        "metadata.iceberg.manifest-legacy-version",
-        "false",
-        "Lists of Iceberg manifests name their fields as Iceberg did up to 1.4.",
-        "true or false",
     )
 
     def format_of_level(self, level: int) -> str:

@@ -304,7 +304,7 @@ def table_asset(
     """
 
     def decorate(transform: Transform) -> dg.AssetsDefinition:
-        try:
+        with _refused_for(name):
             said = description or inspect.getdoc(transform)
             given = mapping("options", options, "{'bucket': 4}")
             columns = mapping("column_descriptions", column_descriptions, "{column: 'text'}")
@@ -324,11 +324,18 @@ def table_asset(
                 asset_arguments,
             )
             check_declaration(asset)
-        except StorageError as error:
-            raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
         return asset.asset()
 
     return decorate
+
+
+@contextmanager
+def _refused_for(name: str) -> Iterator[None]:
+    """What is wrong with a declaration as Dagster tells it: DagsterInvalidDefinitionError, naming the asset."""
+    try:
+        yield
+    except StorageError as error:
+        raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
 
 
 def _source_version(transform: Transform) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidRequest
-from ..file_io import FileIO, split_url
+from ..file_io import FileIO
+from ..file_system import split_url
 from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit_id import CommitId

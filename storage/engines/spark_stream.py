@@ -29,7 +29,8 @@ from pyspark.sql.types import StructType
 
 from ..consumers import Consumption
 from ..errors import InvalidRequest, NotFound
-from ..file_io import FileIO, split_url
+from ..file_io import FileIO
+from ..file_system import split_url
 from ..identifier import SnapshotRef
 from ..maintain.left_over import delete_left_over
 from ..metadata.consumer import check_consumer_name

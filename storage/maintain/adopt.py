@@ -4,6 +4,7 @@ Where neither side has changed rows since they parted, main keeps its own files:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from ..errors import CommitConflict, NotFound
 from ..metadata.branch_origin import read_origin
@@ -57,47 +58,58 @@ def adopt(
         earlier = TableCommit(main, commit_id).find_committed()
         if earlier is not None:
             return earlier
-        seen = seen_up_to(branch, up_to)
-        judged, taken = main.snapshots.latest(), seen.snapshots.latest()
-        refuse_later(judged)
-        refuse_closed(branch, branch.snapshots.latest())
-        refuse_altered(main, branch)
-        copy_schemas(branch, main)
-        newest = main.schemas.latest()
-        target = main if newest is None else main.at_schema(newest)
-        try:
-            theirs, ours = live_entries(branch, taken), live_entries(main, judged)
-            common = judge(main, seen).common
-            touched = _touched(main, seen, common, [*theirs, *ours])
-            later = [snapshot for snapshot in standing(seen.snapshots.all()) if snapshot.id > (common or 0)]
-            # Whoever repeats on main what has landed on the branch finds it.
-            ids = ids_of_branch(branch, later)
-        except NotFound:
-            if has_expired(main, judged) or has_expired(branch, taken):
-                continue
-            raise
-        # What the branch has may expire, or go with it, as soon as it is not needed there.
-        try:
-            with hold_taken(main, branch, judged, taken) as still_held:
-                adopted = become(
-                    target,
-                    theirs,
-                    judged,
-                    operation="ADOPT",
-                    commit_id=commit_id,
-                    properties={**(properties or {}), **ids_property(ids)},
-                    listeners=listeners,
-                    touches=touched.__contains__,
-                    guard=refuse_later,
-                    even_empty=bool(ids),
-                    held=still_held,
-                    back_to=common or 0,
-                    vectors=vectors_of(branch, taken),
-                )
-        except Moved:
-            continue
-        tell_after(target, adopted, listeners)
-        return adopted
+        with suppress(Moved):
+            return _adopt_once(main, branch, up_to, refuse_later, commit_id, properties, listeners)
+
+
+def _adopt_once(
+    main: TableStore,
+    branch: TableStore,
+    up_to: tuple[int, str] | None,
+    refuse_later: Guard,
+    commit_id: CommitId,
+    properties: Mapping[str, str] | None,
+    listeners: Sequence[CommitListener],
+) -> Snapshot | None:
+    """One try, on top of what main is now. Raises Moved if it has become something else meanwhile."""
+    seen = seen_up_to(branch, up_to)
+    judged, taken = main.snapshots.latest(), seen.snapshots.latest()
+    refuse_later(judged)
+    refuse_closed(branch, branch.snapshots.latest())
+    refuse_altered(main, branch)
+    copy_schemas(branch, main)
+    newest = main.schemas.latest()
+    target = main if newest is None else main.at_schema(newest)
+    try:
+        theirs, ours = live_entries(branch, taken), live_entries(main, judged)
+        common = judge(main, seen).common
+        touched = _touched(main, seen, common, [*theirs, *ours])
+        later = [snapshot for snapshot in standing(seen.snapshots.all()) if snapshot.id > (common or 0)]
+        # Whoever repeats on main what has landed on the branch finds it.
+        ids = ids_of_branch(branch, later)
+    except NotFound:
+        if has_expired(main, judged) or has_expired(branch, taken):
+            raise Moved(f"What {main.identifier} or its branch had has expired meanwhile.") from None
+        raise
+    # What the branch has may expire, or go with it, as soon as it is not needed there.
+    with hold_taken(main, branch, judged, taken) as still_held:
+        adopted = become(
+            target,
+            theirs,
+            judged,
+            operation="ADOPT",
+            commit_id=commit_id,
+            properties={**(properties or {}), **ids_property(ids)},
+            listeners=listeners,
+            touches=touched.__contains__,
+            guard=refuse_later,
+            even_empty=bool(ids),
+            held=still_held,
+            back_to=common or 0,
+            vectors=vectors_of(branch, taken),
+        )
+    tell_after(target, adopted, listeners)
+    return adopted
 
 
 def made_for(branch: TableStore, point: tuple[int, str] | None) -> list[tuple[int, str]]:

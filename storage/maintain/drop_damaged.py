@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import partial
 
 from ..clock import Clock
+from ..directory_lock import Witness
 from ..errors import CommitConflict, CorruptData, InvalidRequest, NotFound
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH, Identifier
 from ..journal import Journal
 from ..metadata.discard import delete_moved, discard

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from ..directory_lock import Witness
 from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, MainReplaced, NotFound, StorageError
-from ..file_io import Witness
 from ..iceberg.publish import publish_after
 from ..identifier import MAIN_BRANCH, Identifier
 from ..log.publish import send_after

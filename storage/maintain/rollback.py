@@ -58,14 +58,11 @@ def rollback_to(
     judged = judged or latest
     if latest is None or judged is None:
         raise NotFound(f"{store.identifier} has no snapshot to roll back to.")
-    said = target.properties or {}
-    inherited = {key: said[key] for key in (SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY) if said.get(key)}
-    inherited |= marks_of_tag(store, target)
-
-    def is_there(hold: str) -> bool:
-        return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
-
-    with held(store, target, is_there) as target_held, _seen(store, target, target_held) as (shown, still_held):
+    inherited = _inherited(store, target)
+    with (
+        held(store, target, partial(_is_there, store, target, kept_by)) as target_held,
+        _seen(store, target, target_held) as (shown, still_held),
+    ):
         taken_back: Snapshot | None = None
         while True:
             _refuse_later(store, judged, latest)
@@ -93,16 +90,39 @@ def rollback_to(
                 )
                 break
             except Moved:
-                newest = store.snapshots.latest()
-                refuse_closed(store, newest)
-                latest = newest or latest
-                if guard is not None:
-                    # Whose publication it was says more than that somebody came first.
-                    guard(latest)
+                latest = _moved_on(store, latest, guard)
+    return _tell(store, made, taken_back, listeners)
+
+
+def _inherited(store: TableStore, target: Snapshot) -> dict[str, str]:
+    """The properties that a rollback takes over from what it goes back to."""
+    said = target.properties or {}
+    inherited = {key: said[key] for key in (SOURCES_PROPERTY, TAKEN_NEWEST_PROPERTY) if said.get(key)}
+    return inherited | marks_of_tag(store, target)
+
+
+def _is_there(store: TableStore, target: Snapshot, kept_by: Tag | None, hold: str) -> bool:
+    return is_kept(store, target, hold) or (kept_by is not None and store.tags.find(kept_by.name) == kept_by)
+
+
+def _tell(
+    store: TableStore, made: Snapshot | None, taken_back: Snapshot | None, listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    """Tell who follows the table of the rollback, or else of what alone was done: a lost snapshot taken back; returns either."""
     if made is None and taken_back is not None:
         TableCommit(store, CommitId(taken_back.commit_user), listeners).notify(taken_back)
     tell_after(store, made, listeners)
     return made or taken_back
+
+
+def _moved_on(store: TableStore, latest: Snapshot, guard: Guard | None) -> Snapshot:
+    """The newest snapshot, once others have committed. Raises CommitConflict if nothing may be put on top of it."""
+    newest = store.snapshots.latest()
+    refuse_closed(store, newest)
+    if guard is not None:
+        # Whose publication it was says more than that somebody came first.
+        guard(newest or latest)
+    return newest or latest
 
 
 @contextmanager

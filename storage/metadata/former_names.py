@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import document
+from ..directory_lock import Witness
 from ..document import integer, read_document, sealed
 from ..errors import CommitConflict, CorruptData, DirectoryInPlace, InvalidRequest
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..identifier import Identifier
 from ..late_requests import LONGEST_MS
 

@@ -6,8 +6,9 @@ holds the name of that branch, with a checksum, and the branch is main. Source: 
 
 import zlib
 
+from ..directory_lock import Witness
 from ..errors import CorruptData, InvalidRequest
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH, check_branch_name
 from ..paths import TablePaths
 

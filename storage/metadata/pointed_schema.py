@@ -8,8 +8,9 @@ Source: `docs/format.md`, "Branches".
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..directory_lock import Witness
 from ..errors import NotFound
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..identifier import MAIN_BRANCH
 from ..paths import TablePaths
 from .main_branch import find_main

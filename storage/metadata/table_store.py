@@ -8,8 +8,9 @@ from typing import Any
 
 from ..clock import Clock
 from ..data_types import DataType
+from ..directory_lock import Witness
 from ..errors import CommitOutcomeUnknown, CorruptData, InvalidRequest, MainReplaced, NotFound
-from ..file_io import FileIO, Witness
+from ..file_io import FileIO
 from ..format.binary_row import decoder
 from ..identifier import MAIN_BRANCH, Identifier
 from ..lazy import lazy_property

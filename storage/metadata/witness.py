@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..file_io import Witness
+from ..directory_lock import Witness
 
 WitnessOf = Callable[[], Witness | None]
 

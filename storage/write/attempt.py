@@ -28,7 +28,7 @@ from .newer_columns import refuse_lost_columns, refuse_replaced_columns
 from .overwrite import Overwrite
 from .renumber import NumberedFiles
 from .required_columns import refuse_nulls
-from .table_write import earliest
+from .table_write import CommitMessage, earliest
 from .take_back import take_back
 from .vectors import GivenVector, MarkedFile, VectorChange
 
@@ -44,6 +44,7 @@ Held = Callable[[], bool]
 class Change:
     """What a commit changes, whatever it is put on top of: see `TableCommit.commit`."""
 
+    messages: Sequence[CommitMessage]
     added: list[ManifestEntry]
     deleted: list[ManifestEntry]
     changelog: list[ManifestEntry]
@@ -56,16 +57,27 @@ class Change:
     numbers: NumberedFiles
     adds_again: bool
     even_empty: bool
-    begun_ms: int | None
-    # The paths of the files that this commit has written, if others may be among those that it adds.
-    own: frozenset[str] | None
     held: Held | None
     # The file of the table's statistics; None leaves those that there are.
     statistics: str | None
     index: KeyIndex
-    marked: Sequence[MarkedFile]
     vectors: Sequence[GivenVector]
     back_to: Snapshot | int
+
+    @property
+    def begun_ms(self) -> int | None:
+        """When the first of its writers began; None if that is not known."""
+        return earliest(message.begun_ms for message in self.messages)
+
+    @property
+    def marked(self) -> list[MarkedFile]:
+        """The files in which its writers have marked rows as deleted."""
+        return [marked for message in self.messages for marked in message.marked]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files that its writers have written."""
+        return [path for message in self.messages for path in message.paths]
 
 
 class Attempt:
@@ -275,8 +287,9 @@ class Attempt:
             for entry in (*change.added, *change.changelog)
             if not entry.file.external_path and entry.file.name not in kept
         }
-        if change.own is not None:
-            written = {*change.own, *change.numbers.written, *change.index.written}
+        if change.adds_again:
+            # Files of others may be among those that it adds.
+            written = {*change.paths, *change.numbers.written, *change.index.written}
             own = {path: time_ms for path, time_ms in own.items() if path in written}
         if not self._is_late(own.values()):
             return None

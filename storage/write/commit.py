@@ -43,7 +43,7 @@ from .listeners import CommitListener, tell_listeners
 from .overwrite import Overwrite
 from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
-from .table_write import CommitMessage, earliest
+from .table_write import CommitMessage
 from .vectors import GivenVector
 
 
@@ -85,53 +85,42 @@ class TableCommit:
         not be put on top of it. `adds_again`: files may be added that the table has had before, those that are in the paths
         of no message; `back_to`: see `keep_brought_back`; `held` says, once the snapshot is there, whether they have been kept
         until then. `own_properties`: those by which the store knows what the commit was. `statistics`: the file of the table's
-        statistics, of kind ANALYZE.
-        `vectors`: the deletion vectors that files get which have been in the table before.
+        statistics, of kind ANALYZE. `vectors`: the deletion vectors that files get which have been in the table before.
 
         Raises InvalidRequest if own properties are among `properties`, CommitConflict if another commit made this one
         impossible (its files are deleted), and CommitOutcomeUnknown if the store gave no answer. Raises StoreUnavailable if it
         failed before: then nothing is committed, and the files of the messages are kept for another try.
         """
         refuse_own_properties(properties)
-        properties = {**(properties or {}), **(own_properties or {})}
-        added = [entry for message in messages for entry in message.added]
-        if overwrite is not None:
-            overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
-            self._check_covered(added, overwrite, messages)
-            if self._store.schema.primary_keys:
-                added = lift_to_top(added, self._store.key_types, self._store.options.top_level)
-        if kind not in (COMPACT, ANALYZE):
-            partitions = {entry.partition for entry in (*added, *deleted)}
-            properties |= untracked_property(self._store, partitions, tracked=change_tracking)
+        overwrite, added = self._settled(overwrite, messages)
+        untracked = self._untracked([*added, *deleted], kind, tracked=change_tracking)
+        said = {**(properties or {}), **(own_properties or {}), **untracked}
         changelog = [entry for message in messages for entry in message.changelog]
-        own = frozenset(path for message in messages for path in message.paths) if adds_again else None
         change = Change(
+            messages,
             added,
             list(deleted),
             changelog,
             overwrite,
             kind,
             operation,
-            properties,
+            said,
             watermark,
             guard,
             NumberedFiles(self._store, messages if overwrite is None else (), added, changelog),
             adds_again,
             even_empty,
-            earliest(message.begun_ms for message in messages),
-            own,
             held,
             statistics,
             self._key_index(messages, added, changelog, overwrite, kind, adds_again=adds_again),
-            [each for message in messages for each in message.marked],
             vectors,
             back_to,
         )
-        return self._carry_out(change, [path for message in messages for path in message.paths])
+        return self._carry_out(change)
 
-    def _carry_out(self, change: Change, paths: list[str]) -> Snapshot | None:
-        """Commit a change whose rows are in the files at some paths, and tell who follows it; these files go unless they are
-        committed, or may be.
+    def _carry_out(self, change: Change) -> Snapshot | None:
+        """Commit a change, and tell who follows it; the files that its writers have written go unless they are committed, or may
+        be.
         """
         try:
             snapshot, is_own = self._commit(change)
@@ -139,7 +128,7 @@ class TableCommit:
             # What has landed may be held by others: its files are left to orphan cleaning.
             raise
         except StorageError:
-            self._store.file_io.delete_quietly(paths)
+            self._store.file_io.delete_quietly(change.paths)
             change.numbers.drop()
             change.index.drop()
             raise
@@ -148,7 +137,7 @@ class TableCommit:
             send_after(self._store, snapshot.id)
             self.notify(snapshot)
         elif snapshot is not None:
-            self._forget([*paths, *change.numbers.written, *change.index.written], snapshot)
+            self._forget([*change.paths, *change.numbers.written, *change.index.written], snapshot)
         return snapshot
 
     def _key_index(
@@ -163,6 +152,27 @@ class TableCommit:
     ) -> KeyIndex:
         covers = None if overwrite is None else partial(overwrite.covers, self._store)
         return KeyIndex(self._store, messages, added, changelog, covers=covers, kind=kind, adds_again=adds_again)
+
+    def _settled(
+        self, overwrite: Overwrite | None, messages: Sequence[CommitMessage]
+    ) -> tuple[Overwrite | None, list[ManifestEntry]]:
+        """The files that writers have written, on the level where they will stand, and the overwrite, if it is one, settled on
+        their partitions.
+        """
+        added = [entry for message in messages for entry in message.added]
+        if overwrite is None:
+            return None, added
+        overwrite = overwrite.settled(frozenset(entry.partition for entry in added))
+        self._check_covered(added, overwrite, messages)
+        if self._store.schema.primary_keys:
+            added = lift_to_top(added, self._store.key_types, self._store.options.top_level)
+        return overwrite, added
+
+    def _untracked(self, changed: Sequence[ManifestEntry], kind: str | None, *, tracked: bool) -> dict[str, str]:
+        """The property by which readers of changes pass a commit by that changes rows in such files."""
+        if kind in (COMPACT, ANALYZE):
+            return {}
+        return untracked_property(self._store, {entry.partition for entry in changed}, tracked=tracked)
 
     def _check_covered(
         self, added: Sequence[ManifestEntry], overwrite: Overwrite, messages: Sequence[CommitMessage]

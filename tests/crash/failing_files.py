@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from storage import StoreUnavailable
-from storage.file_io import FileInfo, FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileInfo, FileIO
 
 BEFORE, AFTER, TORN = "before", "after", "torn"
 MODES = (BEFORE, AFTER, TORN)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from storage import file_io, local_write
 from storage.file_io import FileIO
 
 
@@ -37,12 +38,12 @@ class FullDisk:
     @contextmanager
     def used(self) -> Iterator[None]:
         """Every local file of this process lies on it."""
-        disk, write_local, open_output = self, FileIO._write_local, FileIO.open_output
+        disk, write_file, open_output = self, local_write.write_file, FileIO.open_output
 
-        def written(files: FileIO, path: str, data: bytes, directory: int | None = None) -> None:
+        def written(path: str, data: bytes, directory: int | None = None) -> None:
             if disk.is_full(path):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-            write_local(files, path, data, directory)
+            write_file(path, data, directory)
 
         def opened(files: FileIO, path: str) -> pa.NativeFile:
             if disk.is_full(path):
@@ -52,6 +53,7 @@ class FullDisk:
             return open_output(files, path)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FileIO, "_write_local", written)
+            for module in (local_write, file_io):
+                patch.setattr(module, "write_file", written)
             patch.setattr(FileIO, "open_output", opened)
             yield

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitOutcomeUnknown, StorageError
-from storage.file_io import FileIO, split_url
+from storage.file_io import FileIO
+from storage.file_system import split_url
 from tests.crash.failing_files import BEFORE, MODES, TORN, FailingFileIO
 
 pytestmark = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage import Catalog, StorageError
-from storage.file_io import Witness
+from storage.directory_lock import Witness
 from tests.interleavings.memory_files import Files, MemoryFileIO, Process, ProcessClock
 from tests.interleavings.schedules import WAREHOUSE
 

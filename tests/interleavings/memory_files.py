@@ -18,7 +18,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 
 from storage import AlreadyExists, Clock, NotFound
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 
 START_MS = 1_700_000_000_000
 _MOST_STEPS = 4000

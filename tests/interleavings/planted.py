@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from storage import basis, catalog, consumers, table, tags
+from storage import basis, consumers, drop_table, table_maintenance, tags
 from storage.consumers import Consumers, Consumption
 from storage.errors import CorruptData, StorageError
 from storage.format import seal
-from storage.maintain import branch, follow, merge_branch, references, replace_main, rollback
+from storage.maintain import create_branch, follow, merge_branch, references, replace_main, rollback
 from storage.metadata.cleaning import CleaningFiles
 from storage.metadata.consumer import Consumer, ConsumerFiles
 from storage.metadata.schema import SchemaFiles, TableSchema
@@ -177,7 +177,7 @@ BUGS = [
     Bug("A4: a rollback does not hold what it goes back to", _instead(rollback, "held", _without_hold),
         "rollback", "expire"),
     Bug("A5: a rollback that dies leaves the table closed, and its target expires",
-        _instead(table, "rollback_to", _close_and_roll_back), "rollback", "expire"),
+        _instead(table_maintenance, "rollback_to", _close_and_roll_back), "rollback", "expire"),
     Bug("A6: an expiry that has slept deletes what it did not judge",
         _instead(SnapshotFiles, "delete_if", lambda self, snapshot: self._file_io.delete(self._paths.snapshot(snapshot.id))),
         "expire", "drop and create"),
@@ -196,7 +196,8 @@ BUGS = [
         _instead(SnapshotFiles, "ids", SnapshotFiles.listed_ids), "write", "writes and expiry"),
     Bug("A12: a tag of a snapshot that is expiring", _instead(tags, "create_tag", _create_tag_blindly),
         "create tag", "expire"),
-    Bug("A12: a branch of a snapshot that is expiring", _instead(branch, "held", _without_hold), "create branch", "expire"),
+    Bug("A12: a branch of a snapshot that is expiring", _instead(create_branch, "held", _without_hold),
+        "create branch", "expire"),
     Bug("A16: a commit id that is in the history lands again",
         _instead(commit.TableCommit, "find_committed", lambda self, latest=None: None), "write", "writes and expiry",
         Place(PLAIN, is_local=True)),
@@ -211,7 +212,7 @@ BUGS = [
         "replace main", "delete consumer"),
     Bug("a tag that is renamed by a copy", _instead(TagFiles, "_rename_at_once", _rename_by_copy), "rename tag", "delete tag"),
     Bug("C1: a table goes that an open publication needs", _both(
-        _instead(catalog, "refuse_open", lambda *_, **__: None),
+        _instead(drop_table, "refuse_open", lambda *_, **__: None),
         _instead(undo, "table_or_none", lambda open_table, name: open_table(name)),
     ), "recover", "drop table", HALF_LOCAL),
     Bug("C1: a publication does not keep what readers of a view are shown",

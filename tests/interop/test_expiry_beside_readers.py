@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, Table
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 from tests import scale
 from tests.interop.java_paimon import since_1_3
 from tests.interop.second_reader import SecondReader, read_alike

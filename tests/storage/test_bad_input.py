@@ -24,7 +24,8 @@ from storage import (
     Table,
     Unsupported,
 )
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int32()), ("text", pa.string())])
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, Table
-from storage import catalog as catalogs
+from storage import Catalog, CommitConflict, CorruptData, InvalidRequest, Table, drop_table, rename_table
 from storage.journal import Journal, Publication
 from storage.maintain import beside_publication
 from storage.metadata.tag import Tag, TagFiles
@@ -158,7 +157,8 @@ def test_whoever_has_made_an_entry_with_a_higher_number_and_died_is_in_nobodys_w
 def test_a_table_does_not_move_beside_a_publication_that_opens_right_after_the_look(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, act: str, name: str
 ) -> None:
-    original, looks = catalogs.refuse_open, [0]
+    module = rename_table if act == "rename" else drop_table
+    original, looks = module.refuse_open, [0]
 
     def then_publish(*arguments: Any, **named: Any) -> None:
         original(*arguments, **named)
@@ -167,7 +167,7 @@ def test_a_table_does_not_move_beside_a_publication_that_opens_right_after_the_l
             half_publish(Catalog(catalog.warehouse))
 
     with monkeypatch.context() as patch:
-        patch.setattr(catalogs, "refuse_open", then_publish)
+        patch.setattr(module, "refuse_open", then_publish)
         with pytest.raises(CommitConflict, match="Publication 1 of branch 'fix' is open"):
             if act == "rename":
                 catalog.rename_table(name, "a.moved")
@@ -182,13 +182,13 @@ def test_a_table_does_not_move_beside_a_publication_that_opens_right_after_the_l
 def test_a_table_that_is_closed_right_after_the_look_is_not_renamed(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, store = catalogs.write_former_names, forked[0].store
+    original, store = rename_table.write_former_names, forked[0].store
 
     def close_then_write(*arguments: Any) -> None:
         close(store, store.snapshots.latest(), f"{REPLACEMENT} fix")
         original(*arguments)
 
-    monkeypatch.setattr(catalogs, "write_former_names", close_then_write)
+    monkeypatch.setattr(rename_table, "write_former_names", close_then_write)
     with pytest.raises(CommitConflict, match="closed to writers"):
         catalog.rename_table("a.one", "a.moved")
     forked[0].branches.replace_main("fix")

@@ -29,8 +29,8 @@ from storage import (
 from storage.branches import Branches
 from storage.file_io import FileIO
 from storage.journal import Publication
-from storage.maintain import branch as branch_module
-from storage.maintain.branch import delete_branches, origins_of
+from storage.maintain import delete_branch
+from storage.maintain.delete_branch import delete_branches, origins_of
 from storage.metadata.snapshot import Snapshot
 from storage.metadata.table_store import TableStore
 from storage.write.close import DELETION, close, closed_for
@@ -332,7 +332,7 @@ def test_who_is_refused_leaves_closed_what_others_delete(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = [table.store for table in forked]
-    original = branch_module._remove
+    original = delete_branch._remove
     calls = iter([False, True])
 
     def refuse() -> None:
@@ -344,7 +344,7 @@ def test_who_is_refused_leaves_closed_what_others_delete(
                 delete_branches(origins_of(stores, "fix"), "fix", refuse)
         return original(*arguments)
 
-    monkeypatch.setattr(branch_module, "_remove", remove)
+    monkeypatch.setattr(delete_branch, "_remove", remove)
     assert delete_branches(origins_of(stores[:2], "fix"), "fix", lambda: None) == 2
     assert [table.branches.names() for table in forked] == [[], [], ["fix"]]
     forked[2].on_branch("fix").write(rows(9))
@@ -353,14 +353,14 @@ def test_who_is_refused_leaves_closed_what_others_delete(
 def test_who_cannot_delete_all_of_a_set_says_what_has_gone(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = branch_module.decide
+    original = delete_branch.decide
 
     def decide(store: TableStore, closing: Snapshot, outcome: Any) -> bool:
         if store.identifier.full_name == "a.two" and outcome == "done":
             assert original(store, closing, "opened")
         return original(store, closing, outcome)
 
-    monkeypatch.setattr(branch_module, "decide", decide)
+    monkeypatch.setattr(delete_branch, "decide", decide)
     with pytest.raises(
         CommitConflict, match=r"of a\.two has been opened again.*has deleted branch 'fix' from a\.one, not"
     ):

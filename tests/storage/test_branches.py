@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from storage import AddColumn, AlreadyExists, Catalog, CommitConflict, InvalidRequest, NotFound, SetNotNull, Table
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 from storage.maintain import replace_main as replacing
 from storage.metadata.snapshot_files import SnapshotFiles
 from storage.metadata.table_store import TableStore

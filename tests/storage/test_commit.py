@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict, CommitId, CommitOutcomeUnknown, FixedClock, Overwrite, Table
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 from storage.metadata.table_store import TableStore
 
 

@@ -9,7 +9,7 @@ import pytest
 from storage import Catalog, CommitConflict, CommitId, CorruptData, Table
 from storage.branches import Branches
 from storage.maintain import replace_main as replacing
-from storage.maintain.branch import delete_branches, origins_of
+from storage.maintain.delete_branch import delete_branches, origins_of
 from storage.maintain.expire import Removal
 from storage.metadata.committed import Committed
 from storage.metadata.manifest import forget

@@ -192,7 +192,7 @@ def test_a_rescale_that_meets_a_writer_loses_nothing(
         other.write(rows("x", 60))
         return alter(*arguments)
 
-    monkeypatch.setattr("storage.table.alter", alter_late)
+    monkeypatch.setattr("storage.table_maintenance.alter", alter_late)
     table.rescale(4)
     assert ids(catalog.table("a.t")) == list(range(60))
 

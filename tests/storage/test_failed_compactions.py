@@ -112,7 +112,7 @@ def test_compacting_another_partition_by_hand_ends_no_trouble(table: Table, fail
 BY: dict[str, tuple[str, int, Callable[[Table], object]]] = {
     # A writer compacts his own bucket first, then those that wait.
     "writer": ("storage.maintain.compaction.compact", 2, lambda table: table.write(rows("one", 9))),
-    "by hand": ("storage.table.compact", 1, lambda table: table.compact()),
+    "by hand": ("storage.table_maintenance.compact", 1, lambda table: table.compact()),
 }
 
 

@@ -183,7 +183,7 @@ def test_a_crash_between_the_topic_and_the_table_leaves_a_topic_alone(
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Catalog, "_create", kill)
+        patch.setattr("storage.create_table._create", kill)
         made(catalog)
     assert not catalog.exists("a.t")
     table = made(catalog)

@@ -24,7 +24,8 @@ from storage import (
     StoreUnavailable,
     Table,
 )
-from storage.file_io import FileIO, Witness
+from storage.directory_lock import Witness
+from storage.file_io import FileIO
 from storage.lock import FileLock
 from storage.write.close import close, decide, open_again
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, NotFound, Table
-from storage.maintain import branch, tagging
+from storage.maintain import create_branch, tagging
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
@@ -36,8 +36,8 @@ def overtake(monkeypatch: pytest.MonkeyPatch, module: ModuleType, table: Table, 
 
 
 CREATE: dict[str, tuple[ModuleType, Callable[[Catalog, Table], Any]]] = {
-    "a branch": (branch, lambda catalog, table: table.branches.create("b")),
-    "branches of a set": (branch, lambda catalog, table: catalog.branch_set("b", ["a.t"]).create()),
+    "a branch": (create_branch, lambda catalog, table: table.branches.create("b")),
+    "branches of a set": (create_branch, lambda catalog, table: catalog.branch_set("b", ["a.t"]).create()),
     "a tag": (tagging, lambda catalog, table: table.tags.create("b")),
 }
 
@@ -68,6 +68,6 @@ def test_it_is_not_tried_for_ever(
 def test_a_snapshot_that_was_named_is_not_exchanged(
     catalog: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    overtake(monkeypatch, branch, table, 1)
+    overtake(monkeypatch, create_branch, table, 1)
     with pytest.raises(NotFound, match="expired meanwhile"):
         table.branches.create("b", snapshot_id=1)

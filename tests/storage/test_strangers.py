@@ -164,7 +164,7 @@ def test_an_error_of_the_store_says_once_what_to_do(orders: Table, monkeypatch: 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("storage.file_io.os.link", full)
+    monkeypatch.setattr("storage.local_write.os.link", full)
     with pytest.raises(
         StoreUnavailable, match=r"The disk is full: make room\. Nothing was committed by this call"
     ) as failed:

@@ -1,0 +1,100 @@
+"""The file system that a URL names: opened through fsspec, and the paths that its URLs stand for."""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from .errors import Unsupported
+from .secret import revealed
+from .storage_options import refuse_unknown_options
+
+# With it, fsspec takes a file that is in no listing of its own for one that does not exist.
+_LISTINGS = "use_listings_cache"
+# Other names that URLs give a file system.
+_SAME_PROTOCOL = {
+    "s3": ("s3a", "s3n"),
+    "s3a": ("s3", "s3n"),
+    "gs": ("gcs",),
+    "gcs": ("gs",),
+    "abfs": ("abfss",),
+    "abfss": ("abfs",),
+}
+
+
+def protocol_of(url: str) -> str:
+    """The protocol of a URL, `file` for a local path."""
+    return urlsplit(url).scheme if "://" in url else "file"
+
+
+def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+    """The file system of a URL; secrets among the options are texts again in the hands of fsspec alone. Raises Unsupported for
+    one that is not known, or not installed, and for options that it does not take.
+    """
+    protocol = protocol_of(url)
+    if options.get(_LISTINGS):
+        raise Unsupported(
+            f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
+        )
+    try:
+        fs = fsspec.filesystem(protocol, **{**_as_given(options), _LISTINGS: False})
+    except ImportError as error:
+        raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
+    except ValueError as error:
+        if "Protocol not known" not in str(error):
+            raise
+        raise Unsupported(f"{url}: no file system is known by {protocol!r}. Use a path, file:// or s3://.") from None
+    refuse_unknown_options(protocol, type(fs), options)
+    return fs
+
+
+def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Storage options as fsspec takes them: what is an object of JSON, in a setting or an option of a catalog, is one again."""
+    found: dict[str, Any] = revealed(options)
+    for name, value in found.items():
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            with contextlib.suppress(ValueError):
+                found[name] = json.loads(value)
+    return found
+
+
+def same_protocol(one: str, other: str) -> bool:
+    """Whether URLs of two protocols are of the same file system, as `s3` and `s3a` are."""
+    return one == other or other in _SAME_PROTOCOL.get(one, ()) or one in _SAME_PROTOCOL.get(other, ())
+
+
+def is_known_protocol(protocol: str) -> bool:
+    """Whether there is a file system by that name; it may still need a package."""
+    return protocol in fsspec.available_protocols() or protocol in fsspec.registry
+
+
+def split_url(url: str) -> str:
+    """The path of an fsspec URL or local path, absolute and without a slash at the end."""
+    if "://" not in url:
+        return os.path.abspath(os.path.expanduser(url))
+    protocol = urlsplit(url).scheme
+    path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url))
+    return path.rstrip("/")
+
+
+def path_of(fs: AbstractFileSystem, protocol: str, url: str) -> str | None:
+    """The path that a URL of this file system stands for; None for anything else, and for one that leads upwards."""
+    is_local = isinstance(fs, LocalFileSystem)
+    scheme, colon, rest = url.partition(":")
+    if not (colon and scheme.isalnum()):
+        path = url if url.startswith("/") else None
+    elif not same_protocol(protocol, scheme):
+        path = None
+    elif is_local:
+        path = rest.removeprefix("//") if rest.startswith("/") else None
+    else:
+        path = str(fs._strip_protocol(url)) if rest.startswith("//") else None
+    if path is None or "\0" in path or (is_local and not path.startswith("/")):
+        return None
+    return None if {".", ".."} & set(path.split("/")) else path
