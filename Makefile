@@ -24,7 +24,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
 # `make interleavings` tries all of them, and stops at every second call.
 PAIRS := tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
-BESIDE := tests/storage/test_written_while_published.py
+BESIDE := tests/storage/test_written_while_published.py tests/storage/test_renamed_and_back.py
 # What takes longest in the rooms: it is run with the rest.
 LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_recovery_dropped_twice.py \
   tests/resources/test_recovery_plans.py tests/resources/test_recovery_pairs.py tests/resources/test_reproduce.py \

@@ -69,7 +69,7 @@ def repeated(store: TableStore, change: Callable[[Basis], _T], *, reads_rows: bo
     """
     options = store.options
     for attempt in range(1, _TRIES + 1):
-        basis = Basis(store, store.snapshots.latest())
+        basis = Basis(store, store.newest())
         if reads_rows:
             refuse_unknown_columns(store, basis.snapshot)
         try:

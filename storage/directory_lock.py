@@ -11,8 +11,8 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .errors import NotFound, StoreUnavailable
-from .local_file import open_regular
+from .errors import CommitConflict, NotFound, StoreUnavailable
+from .local_file import is_there, open_regular
 from .lock import CatalogLock, take_lock
 
 
@@ -20,12 +20,14 @@ from .lock import CatalogLock, take_lock
 class Witness:
     """By what a directory is told from a later one of the same name: a file below it, and what that holds.
 
-    Without a file (None) it is whatever directory has the name.
+    Without a file (None) it is whatever directory has the name. `needed`: files that must be there. A table that was renamed
+    and then named back is the same, and does not have what was written under its name in between.
     """
 
     directory: str
     path: str | None = None
     content: bytes = b""
+    needed: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -39,6 +41,9 @@ def kept_in_place(lock: CatalogLock | None, of: Witness, kind: int) -> Iterator[
         with locked(lock, directory, of.directory, kind):
             if not _is_still(directory, of):
                 raise is_another(of)
+            lost = next((path for path in of.needed if not is_there(path)), None)
+            if lost is not None:
+                raise is_lost(lost)
             yield
     finally:
         os.close(directory)
@@ -111,4 +116,12 @@ def is_another(of: Witness) -> NotFound:
     return NotFound(
         f"{of.directory} is not the table any more that was opened: it was dropped, renamed or made anew since, its main was "
         "replaced, or the branch was deleted. Nothing is done; open the table again."
+    )
+
+
+def is_lost(path: str) -> CommitConflict:
+    """The error that a file is not there which was written while its table had another name."""
+    return CommitConflict(
+        f"{path} is not there any more: the table was renamed, and named back, while it was written to. Nothing is committed. "
+        "Write the rows, or do it, again."
     )

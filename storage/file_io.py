@@ -405,6 +405,14 @@ class FileIO:
         with self._while_still(of):
             pass
 
+    @contextlib.contextmanager
+    def in_place(self, of: Witness) -> Iterator[None]:
+        """Let nobody give a directory another name as long as this lasts; object stores keep nobody out. Raises NotFound if it
+        is another one than `of` tells.
+        """
+        with self._while_still(of):
+            yield
+
     @store_call("move the directory")
     def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
         """Give a directory another name unless it turns out to be used; says whether it did. Local disks only: this and what

@@ -243,7 +243,7 @@ def commit_counted(
     asked = _AskedGuard(guard)
     try:
         for attempt in range(_COMMIT_TRIES):
-            snapshot = store.snapshots.latest()
+            snapshot = store.newest()
             try:
                 deleted, kept, rewritten = _take_away(store, snapshot, own, retracted)
                 # The files of this commit go with the caller's own message, so that they outlive a lost race.

@@ -116,7 +116,7 @@ def compact(
     `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
     took away files meanwhile.
     """
-    planned = store.snapshots.latest()
+    planned = store.newest()
     # Others may have written columns that have come since the table was opened.
     store = at_columns_of(store, planned)
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=True)
@@ -124,7 +124,7 @@ def compact(
     settled = None
     if full and is_postponed(store.schema):
         settled = settle_postponed(store, wanted=wanted, listeners=listeners)
-        planned = store.snapshots.latest()
+        planned = store.newest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
         results = _run_all(store, plans, progress) if run is None or not plans else run(plans)

@@ -7,8 +7,9 @@ its answer.
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ..document import writable
 from ..errors import CorruptData, DirectoryInPlace, NotFound, StorageError
@@ -273,15 +274,23 @@ class SnapshotFiles:
                 if self.ids()[:1] == ids[:1]:
                     raise
 
-    def create(self, snapshot: Snapshot) -> bool:
-        """Commit: create the snapshot file; False if its id is taken. Hints follow and may be lost in a crash.
+    def create(self, snapshot: Snapshot, needed: Sequence[str] = ()) -> bool:
+        """Commit: create the snapshot file; False if its id is taken. `hint_at` follows, and may be lost in a crash.
 
-        Raises NotFound if the table is another one by now.
+        Raises NotFound if the table is another one by now, CommitConflict if on a local disk one of the files at the paths
+        `needed`, which were written for the snapshot, is not there.
         """
         path = self._paths.snapshot(snapshot.id)
         content = writable(lambda: snapshot.to_json(), lambda text: Snapshot.from_json(text, path), "snapshot")
-        if not self._file_io.create_exclusively(path, content, of=self._of()):
-            return False
+        of = self._of()
+        if of is not None:
+            of = replace(of, needed=tuple(needed))
+        return self._file_io.create_exclusively(path, content, of=of)
+
+    def hint_at(self, snapshot: Snapshot) -> None:
+        """Let the hints tell of a snapshot that has been committed. One that is taken away again must not be among them: Java
+        believes what LATEST says.
+        """
         if self._file_io.is_local:
             self.raise_hint("LATEST", snapshot.id)
         else:
@@ -290,7 +299,6 @@ class SnapshotFiles:
                 self._file_io.overwrite(f"{self._paths.snapshot_directory}/LATEST", str(snapshot.id).encode())
         if snapshot.id == 1:
             self.raise_hint("EARLIEST", 1)
-        return True
 
     def is_newest(self, snapshot: Snapshot) -> bool:
         """Whether no snapshot has a higher number than one that has been created."""

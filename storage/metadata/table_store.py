@@ -246,6 +246,18 @@ class TableStore:
             raise NotFound(f"Schema {self._opened.id} of {self.identifier} does not exist (any more). Nothing is done.")
         return Witness(self.paths.root, self.paths.schema(self._opened.id), content)
 
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot, or None for a table without snapshots. Raises NotFound if it is another table by now.
+
+        That there is none is only believed of a table that nobody can rename meanwhile: one that is named back afterwards is
+        the same as before.
+        """
+        newest = self.snapshots.latest()
+        if newest is None and self.file_io.is_local:
+            with self.file_io.in_place(self.read_witness()):
+                newest = self.snapshots.latest()
+        return newest
+
     def refuse_other_table(self) -> None:
         """Raise NotFound unless this is still the table that was opened."""
         if not self.is_same_table():

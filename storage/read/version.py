@@ -104,7 +104,7 @@ def find_version(store: TableStore, version: Version) -> tuple[TableStore, Snaps
     (`TableStore.of_same_table`).
     """
     if version is None:
-        return store, store.snapshots.latest()
+        return store, store.newest()
     if isinstance(version, Pinned):
         return store.at_schema(version.schema), version.snapshot
     if isinstance(version, Snapshot):
@@ -116,7 +116,7 @@ def find_version(store: TableStore, version: Version) -> tuple[TableStore, Snaps
         if isinstance(version, str):
             store, version = _split_branch(store, version)
             if version is None:
-                return store, store.snapshots.latest()
+                return store, store.newest()
         snapshot = _find(store, version)
         return store.at_schema(_schema_of(store, snapshot)), snapshot
 

@@ -280,6 +280,18 @@ class Attempt:
         store, change = self._store, self._change
         if change.held is not None and not change.held():
             return "what it adds again is not held any more"
+        own = self._data_files()
+        if not self._is_late(own.values()):
+            return None
+        return first_lost(store, [*own, *self._metadata_files()], snapshot)
+
+    def files(self) -> list[str]:
+        """The paths of all files that were written for the snapshot, and lie in the table's directory."""
+        return [*self._data_files(), *self._metadata_files()]
+
+    def _data_files(self) -> dict[str, int | None]:
+        """The data files among them by path, and when each was written, in milliseconds of local time."""
+        store, change = self._store, self._change
         # What the snapshot below holds under another level is needed until this one is there.
         kept = {entry.file.name for entry in change.deleted}
         own = {
@@ -291,11 +303,12 @@ class Attempt:
             # Files of others may be among those that it adds.
             written = {*change.paths, *change.numbers.written, *change.index.written}
             own = {path: time_ms for path, time_ms in own.items() if path in written}
-        if not self._is_late(own.values()):
-            return None
-        names = [*self._list_names, *self._manifest_names]
-        indexes = [store.paths.index(name) for name in self._index_names]
-        return first_lost(store, [*own, *(store.paths.manifest(name) for name in names), *indexes], snapshot)
+        return own
+
+    def _metadata_files(self) -> list[str]:
+        paths = self._store.paths
+        manifests = [paths.manifest(name) for name in (*self._list_names, *self._manifest_names)]
+        return [*manifests, *(paths.index(name) for name in self._index_names)]
 
     def _is_late(self, created_ms: Iterable[int | None]) -> bool:
         """Whether orphan cleaning may have come since the first file was written; files of other writers tell local times."""
@@ -306,9 +319,7 @@ class Attempt:
 
     def clean_up(self) -> None:
         """Delete the metadata of an attempt that did not become a snapshot."""
-        paths = self._store.paths
-        written = [paths.manifest(name) for name in self._list_names + self._manifest_names]
-        self._store.file_io.delete_quietly([*written, *(paths.index(name) for name in self._index_names)])
+        self._store.file_io.delete_quietly(self._metadata_files())
         drop_tags(self._store, self._kept)
 
     def _check_newest_schema(self) -> None:

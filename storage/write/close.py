@@ -242,7 +242,7 @@ def _put_on_top(
     paths = [store.paths.manifest(name) for name in lists]
     comes_back = latest is not None and shows is not None and shows.identity != latest.identity
     kept = [tag_for(store, shows, latest)] if comes_back and latest and shows else []
-    if not create_on_top(store, snapshot, latest):
+    if not create_on_top(store, snapshot, latest, paths):
         store.file_io.delete_quietly(paths)
         drop_tags(store, kept)
         return None

@@ -262,7 +262,7 @@ class TableCommit:
             if snapshot is None:
                 return None, True
             try:
-                landed = create_on_top(self._store, snapshot, latest)
+                landed = create_on_top(self._store, snapshot, latest, made.files())
             except CommitOutcomeUnknown:
                 raise
             except StorageError:

@@ -4,6 +4,7 @@ Its file is created if absent, and then the snapshot below it is looked for: num
 number above one that is still there has never been used before. Follows `docs/protocols.md`, "Commit".
 """
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import CommitOutcomeUnknown, StorageError
@@ -16,12 +17,16 @@ from ..metadata.table_store import TableStore
 _LOOKS, _WAIT_MS = 20, 250
 
 
-def create_on_top(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
+def create_on_top(store: TableStore, snapshot: Snapshot, base: Snapshot | None, needed: Sequence[str]) -> bool:
     """Commit a snapshot on top of `base`; False if another one came first, then nothing of it is left.
 
-    Raises NotFound if the table is another one by now, CommitOutcomeUnknown if the store gave no answer.
+    Raises NotFound if the table is another one by now, CommitConflict if a file at one of the paths `needed` is not there,
+    CommitOutcomeUnknown if the store gave no answer.
     """
-    return _create(store, snapshot) and _stands(store, snapshot, base)
+    if not (_create(store, snapshot, needed) and _stands(store, snapshot, base)):
+        return False
+    store.snapshots.hint_at(snapshot)
+    return True
 
 
 def take_away_foreign(store: TableStore, newest: Snapshot | None) -> bool:
@@ -41,10 +46,10 @@ def _has_list(store: TableStore, snapshot: Snapshot) -> bool:
     return store.file_io.exists(store.paths.manifest(snapshot.delta_manifest_list))
 
 
-def _create(store: TableStore, snapshot: Snapshot) -> bool:
+def _create(store: TableStore, snapshot: Snapshot, needed: Sequence[str]) -> bool:
     """Create the snapshot file. An answer that was lost is looked for."""
     try:
-        return store.snapshots.create(snapshot)
+        return store.snapshots.create(snapshot, needed)
     except OSError as error:
         try:
             there = store.snapshots.find(snapshot.id)
@@ -88,6 +93,9 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
             f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."
         ) from error
+    if store.is_same_table():
+        # It was renamed, and named back, in these moments.
+        return _stands(store, snapshot, base)
     return _refuse_moved(store, snapshot)
 
 

@@ -10,6 +10,7 @@ whoever wants to can hear of each (`Process.heard`), and give the answer in its 
 
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import count
@@ -18,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 
 from storage import AlreadyExists, Clock, NotFound
-from storage.directory_lock import Witness
+from storage.directory_lock import Witness, is_lost
 from storage.file_io import FileIO
 
 START_MS = 1_700_000_000_000
@@ -340,6 +341,11 @@ class MemoryFileIO(FileIO):
         held = self._files.contents.get(str(of.path), (None, 0))[0]
         if (of.path and held != of.content) or (self._local and of.directory not in self._files.directories):
             raise NotFound(f"{of.directory} is another one by now. Nothing is done.")
+        if self._local:
+            step.reads.update(of.needed)
+            lost = next((needed for needed in of.needed if needed not in self._files.contents), None)
+            if lost is not None:
+                raise is_lost(lost)
         return step if self._local else self.process.step(name, path)
 
     @_call
@@ -519,6 +525,11 @@ class MemoryFileIO(FileIO):
     @_call
     def wait_for_moves(self, of: Witness) -> None:
         self._step_of("wait for moves", of.directory, of)
+
+    @contextmanager
+    def in_place(self, of: Witness) -> Iterator[None]:
+        self.wait_for_moves(of)
+        yield
 
     def move_directory_unless(self, path: str, target: str, is_used: Callable[[], bool]) -> bool:
         self._begin("move unless used", path)
