@@ -294,10 +294,10 @@ def test_two_who_merge_the_same_branch_at_once_merge_it_once(
     create = SnapshotFiles.create
     waiting = iter([True])
 
-    def slow(self: SnapshotFiles, snapshot: Any) -> bool:
+    def slow(self: SnapshotFiles, snapshot: Any, *needed: Any) -> bool:
         if next(waiting, False):
             catalog.table(str(forked.identifier)).branches.merge("fix")
-        return create(self, snapshot)
+        return create(self, snapshot, *needed)
 
     monkeypatch.setattr(SnapshotFiles, "create", slow)
     forked.branches.merge("fix")

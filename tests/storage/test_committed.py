@@ -456,10 +456,10 @@ def test_a_repetition_that_comes_while_a_branch_is_adopted_lands_once(
     write(log.on_branch("fix"), 1, CommitId("job", 1, exact=True))
     create, first = SnapshotFiles.create, iter([True])
 
-    def late(self: SnapshotFiles, snapshot: Snapshot) -> bool:
+    def late(self: SnapshotFiles, snapshot: Snapshot, *needed: Any) -> bool:
         if snapshot.commit_user == "job" and next(first, False):
             log.branches.adopt("fix", until=1, commit_id=CommitId("publication", 1, exact=True))
-        return create(self, snapshot)
+        return create(self, snapshot, *needed)
 
     monkeypatch.setattr(SnapshotFiles, "create", late)
     write(log, 1, CommitId("job", 1, exact=True))

@@ -269,13 +269,13 @@ def interleaved(table: Table, monkeypatch: pytest.MonkeyPatch, before: Iterator[
     real = table.store.snapshots.create
     active = [False]
 
-    def create(snapshot: Any) -> bool:
+    def create(snapshot: Any, *needed: Any) -> bool:
         act = None if active[0] else next(before, None)
         if act is not None:
             active[0] = True
             act()
             active[0] = False
-        return real(snapshot)
+        return real(snapshot, *needed)
 
     monkeypatch.setattr(table.store.snapshots, "create", create)
 
@@ -338,7 +338,7 @@ def test_a_commit_whose_outcome_is_unknown_keeps_all_files_and_can_be_repeated(
 
     real, real_find = table.store.snapshots.create, table.store.snapshots.find
     with monkeypatch.context() as patch:
-        patch.setattr(table.store.snapshots, "create", lambda one: (real(one), lost(one))[1])
+        patch.setattr(table.store.snapshots, "create", lambda *given: (real(*given), lost(given))[1])
         patch.setattr(table.store.snapshots, "find", lambda number: lost(number) if number > 1 else real_find(number))
         with pytest.raises(CommitOutcomeUnknown):
             table.new_commit(CommitId("job", 1)).commit([late])

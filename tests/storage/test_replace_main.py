@@ -344,10 +344,10 @@ def test_a_rollback_that_meets_a_writer_loses_nothing(
     create = SnapshotFiles.create
     waiting = iter([True])
 
-    def slow(self: SnapshotFiles, snapshot: Any) -> bool:
+    def slow(self: SnapshotFiles, snapshot: Any, *needed: Any) -> bool:
         if snapshot.commit_user == "late" and next(waiting, False):
             orders.rollback_to(2)
-        return create(self, snapshot)
+        return create(self, snapshot, *needed)
 
     with monkeypatch.context() as patch:
         patch.setattr(SnapshotFiles, "create", slow)
@@ -358,10 +358,10 @@ def test_a_rollback_that_meets_a_writer_loses_nothing(
 
     hasty = iter([True])
 
-    def too_late(self: SnapshotFiles, snapshot: Any) -> bool:
+    def too_late(self: SnapshotFiles, snapshot: Any, *needed: Any) -> bool:
         if snapshot.operation == "ROLLBACK" and next(hasty, False):
             late.write(batch(10), commit_id=CommitId("late", 2))
-        return create(self, snapshot)
+        return create(self, snapshot, *needed)
 
     monkeypatch.setattr(SnapshotFiles, "create", too_late)
     with pytest.raises(CommitConflict, match="A writer came first"):

@@ -43,8 +43,8 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], N
         with monkeypatch.context() as patch:
             original = SnapshotFiles.create
 
-            def create(self: SnapshotFiles, snapshot: Snapshot) -> bool:
-                if original(self, snapshot):
+            def create(self: SnapshotFiles, snapshot: Snapshot, *needed: Any) -> bool:
+                if original(self, snapshot, *needed):
                     raise Died
                 return False
 
@@ -61,8 +61,8 @@ def states(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Table], list[l
     created: list[int] = []
     original = SnapshotFiles.create
 
-    def create(self: SnapshotFiles, snapshot: Snapshot) -> bool:
-        is_new = original(self, snapshot)
+    def create(self: SnapshotFiles, snapshot: Snapshot, *needed: Any) -> bool:
+        is_new = original(self, snapshot, *needed)
         created.extend([snapshot.id] if is_new else [])
         return is_new
 
