@@ -122,6 +122,6 @@ def is_another(of: Witness) -> NotFound:
 def is_lost(path: str) -> CommitConflict:
     """The error that a file is not there which was written while its table had another name."""
     return CommitConflict(
-        f"{path} is not there any more: the table was renamed, and named back, while it was written to. Nothing is committed. "
-        "Write the rows, or do it, again."
+        f"{path} is not there any more: the table was renamed, and named back, while it was written to, or that took so long "
+        "that it counted as an orphan. Nothing is committed. Write the rows, or do it, again."
     )

@@ -23,9 +23,16 @@ def create_on_top(store: TableStore, snapshot: Snapshot, base: Snapshot | None, 
     Raises NotFound if the table is another one by now, CommitConflict if a file at one of the paths `needed` is not there,
     CommitOutcomeUnknown if the store gave no answer.
     """
-    if not (_create(store, snapshot, needed) and _stands(store, snapshot, base)):
+    if not _create(store, snapshot, needed):
         return False
-    store.snapshots.hint_at(snapshot)
+    is_local = store.file_io.is_local
+    if not is_local:
+        # There the hint is written into whatever table is there: it is taken away again with the snapshot.
+        store.snapshots.hint_at(snapshot)
+    if not _stands(store, snapshot, base):
+        return False
+    if is_local:
+        store.snapshots.hint_at(snapshot)
     return True
 
 
