@@ -31,8 +31,10 @@ class Witness:
 
 
 @contextlib.contextmanager
-def kept_in_place(lock: CatalogLock | None, of: Witness, kind: int) -> Iterator[None]:
-    """Keep a directory from being moved as long as this lasts. Raises NotFound if it is not the one that was read."""
+def kept_in_place(lock: CatalogLock | None, of: Witness, kind: int | None) -> Iterator[None]:
+    """Keep a directory from being moved as long as this lasts, by a lock of a kind, as `locked` takes it. Raises NotFound if it
+    is not the one that was read, CommitConflict if a file is not there that is needed.
+    """
     try:
         directory = os.open(of.directory, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -268,7 +268,7 @@ class FileIO:
             return True
 
     @contextlib.contextmanager
-    def _while_still(self, of: Witness | None, kind: int = fcntl.LOCK_SH) -> Iterator[None]:
+    def _while_still(self, of: Witness | None, kind: int | None = fcntl.LOCK_SH) -> Iterator[None]:
         """Keep a directory from being moved as long as this lasts. Raises NotFound if it is not the one that was read.
 
         On object stores, where no directory is moved at once, it is looked at and not kept.
@@ -407,10 +407,10 @@ class FileIO:
 
     @contextlib.contextmanager
     def in_place(self, of: Witness) -> Iterator[None]:
-        """Let nobody give a directory another name as long as this lasts; object stores keep nobody out. Raises NotFound if it
-        is another one than `of` tells.
+        """Let nobody give a directory another name as long as this lasts: for readers, who need no locks where there are none.
+        Object stores keep nobody out. Raises NotFound if it is another one than `of` tells.
         """
-        with self._while_still(of):
+        with self._while_still(of, None):
             yield
 
     @store_call("move the directory")

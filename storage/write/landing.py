@@ -76,22 +76,11 @@ def _create(store: TableStore, snapshot: Snapshot, needed: Sequence[str]) -> boo
 
 def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
     """Whether a snapshot that was created is part of the history; if not, it is taken away again."""
-    snapshots = store.snapshots
     try:
-        # On an object store one listing costs what this look costs, and says more.
-        if base is not None and store.file_io.is_local:
-            below = snapshots.find(base.id)
-            if below is not None and below.identity == base.identity:
-                return True
-        if store.is_same_table():
-            if _is_on_the_way_to_the_newest(store, snapshot):
-                return True
-            # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
-            if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
-                return True
-            was_in = not store.file_io.is_local and _was_in_the_history(store, snapshot)
-            snapshots.take_away(snapshot)
-            return was_in
+        stands = _look(store, snapshot, base)
+        while stands is None and store.is_same_table():
+            # It was renamed, and named back, in these moments.
+            stands = _look(store, snapshot, base)
     except CommitOutcomeUnknown:
         raise
     except (OSError, StorageError) as error:
@@ -100,10 +89,27 @@ def _stands(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> boo
             f"{store.identifier}: snapshot {snapshot.id} was created, but whether it is part of the history cannot be told "
             f"({error}). Look for a snapshot of user {snapshot.commit_user!r} before trying again."
         ) from error
-    if store.is_same_table():
-        # It was renamed, and named back, in these moments.
-        return _stands(store, snapshot, base)
-    return _refuse_moved(store, snapshot)
+    return _refuse_moved(store, snapshot) if stands is None else stands
+
+
+def _look(store: TableStore, snapshot: Snapshot, base: Snapshot | None) -> bool | None:
+    """The same by one look; None if the table has moved."""
+    snapshots = store.snapshots
+    # On an object store one listing costs what this look costs, and says more.
+    if base is not None and store.file_io.is_local:
+        below = snapshots.find(base.id)
+        if below is not None and below.identity == base.identity:
+            return True
+    if not store.is_same_table():
+        return None
+    if _is_on_the_way_to_the_newest(store, snapshot):
+        return True
+    # Looked for last: numbers expire in ascending order, so that one that stands goes before the next one does.
+    if snapshots.find(snapshot.id) is None and _has_expired(store, snapshot):
+        return True
+    was_in = not store.file_io.is_local and _was_in_the_history(store, snapshot)
+    snapshots.take_away(snapshot)
+    return was_in
 
 
 def _refuse_moved(store: TableStore, snapshot: Snapshot) -> NoReturn:

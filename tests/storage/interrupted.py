@@ -21,8 +21,12 @@ _LEFT = 10
 class Interrupted(FailingFileIO):
     """Calls `beside` before the call of a number."""
 
-    def __init__(self, number: int | None, beside: Callable[[], None], url: str) -> None:
+    def __init__(self, number: int | None, beside: Callable[[], object], url: str) -> None:
         super().__init__(url=url)
+        self.stop_at(number, beside)
+
+    def stop_at(self, number: int | None, beside: Callable[[], object]) -> None:
+        """Call `beside` before the call of a later number, and at no other one from now on."""
         self._number, self._beside = number, beside
 
     def _call(self, name: str, path: str, act: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:

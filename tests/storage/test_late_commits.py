@@ -66,7 +66,7 @@ def sleeps(
 ) -> Callable[[Callable[[], None]], None]:
     """Makes a writer sleep for two days right before snapshot 3, and then, once that is there, fail in what it writes."""
 
-    def arrange(fails: Callable[[], None], *, lost: str = "*") -> None:
+    def arrange(fails: Callable[[], None], *, lost: str = "*", looks: bool = False) -> None:
         create, write = FileIO.create_exclusively, FileIO.write_bytes
         before = set(tmp_path.rglob("*"))
         slept: list[bool] = []
@@ -80,8 +80,9 @@ def sleeps(
                     os.utime(file, (past, past))
                 Catalog(str(tmp_path / "warehouse")).table("a.log").remove_orphan_files()
                 manifest.forget()
-                # As on object stores, where nobody can look for the files in the moment of the creation.
-                how["of"] = replace(how["of"], needed=())
+                if not looks:
+                    # As on object stores, where nobody can look for the files in the moment of the creation.
+                    how["of"] = replace(how["of"], needed=())
             return create(self, path, data, **how)
 
         def failing(self: FileIO, path: str, data: bytes) -> None:
@@ -105,6 +106,18 @@ def test_a_late_commit_is_taken_back_and_can_be_repeated_under_its_id(
     assert ids(log) == [1, 2]
     log.write(rows(3), commit_id=CommitId("job", 1, exact=True))
     assert ids(log) == [1, 2, 3]
+
+
+def test_a_commit_whose_files_were_cleaned_away_before_its_snapshot_does_not_land_on_a_local_disk(
+    log: Table, sleeps: Callable[..., None]
+) -> None:
+    sleeps(lambda: None, looks=True)
+    with pytest.raises(CommitConflict, match=r"is not there any more.*it counted as an orphan.*Nothing is committed"):
+        log.write(rows(3), commit_id=CommitId("job", 1, exact=True))
+    assert log.store.snapshots.ids() == [1, 2]
+    log.write(rows(3), commit_id=CommitId("job", 1, exact=True))
+    assert ids(log) == [1, 2, 3]
+    assert log.check(deep=True) == []
 
 
 def test_a_late_commit_that_cannot_be_taken_back_is_an_unknown_outcome(

@@ -439,6 +439,7 @@ def test_a_file_system_without_locks_is_refused_by_name(tmp_path: Path, monkeypa
     catalog = Catalog(str(tmp_path / "w"))
     table = catalog.create_table("d.t", SCHEMA)
     table.write(rows(1))
+    catalog.create_table("d.empty", SCHEMA)
     path = str(tmp_path / "w/file")
     catalog._file_io.write_bytes(path, b"one")
     flock = fcntl.flock
@@ -453,6 +454,7 @@ def test_a_file_system_without_locks_is_refused_by_name(tmp_path: Path, monkeypa
             act()
     # Readers need none.
     assert keys(Catalog(str(tmp_path / "w")).table("d.t")) == [1]
+    assert keys(Catalog(str(tmp_path / "w")).table("d.empty")) == []
     monkeypatch.setattr(fcntl, "flock", flock)
     assert keys(table) == [1]
 

@@ -3,51 +3,18 @@
 The table is the same before and after. What is written under its name in between lies in no table, and is lost.
 """
 
+import shutil
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, FailedWork, StorageError, Table
-from storage.file_io import FileIO
+from storage import Catalog, CommitOutcomeUnknown, FailedWork, StoreUnavailable, Table
+from storage.metadata.table_store import TableStore
+from tests.storage.interrupted import Interrupted, acknowledged, calls_of
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
-_CALLS = (
-    "read_bytes", "create_exclusively", "write_bytes", "put_file", "overwrite", "raise_number", "replace_if", "delete_if",
-    "delete", "exists", "list_files", "list_directories", "open_input",
-)  # fmt: skip
-
-
-class Counted(FileIO):
-    """Before calls of some numbers somebody else acts."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.made = 0
-        self.acts: dict[int, Callable[[], object]] = {}
-
-    def come_to(self) -> None:
-        act = self.acts.get(self.made)
-        self.made += 1
-        if act is not None:
-            act()
-
-
-def _counted(name: str) -> Callable[..., Any]:
-    call = getattr(FileIO, name)
-
-    def counted(self: Counted, *arguments: Any, **named: Any) -> Any:
-        self.come_to()
-        return call(self, *arguments, **named)
-
-    return counted
-
-
-for _name in _CALLS:
-    setattr(Counted, _name, _counted(_name))
 
 
 def rows(*keys: int) -> pa.Table:
@@ -70,37 +37,28 @@ OPERATIONS: dict[str, tuple[list[str], dict[str, str], Callable[[Table], object]
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_table_that_is_renamed_and_named_back_has_all_or_nothing(name: str, tmp_path: Path) -> None:
-    key, options, act = OPERATIONS[name]
-    numbers = count()
+    key, options, change = OPERATIONS[name]
+    base = f"{tmp_path}/base"
+    table = Catalog(base).create_table("a.t", SCHEMA, primary_key=key, options=options)
+    for given in (rows(1, 2), rows(2, 5)):
+        table.write(given)
+    before = contents(table)
 
-    def prepared() -> tuple[Catalog, Counted, Table]:
-        root = str(tmp_path / str(next(numbers)))
-        catalog = Catalog(root)
-        table = catalog.create_table("a.t", SCHEMA, primary_key=key, options=options)
-        table.write(rows(1, 2))
-        table.write(rows(2, 5))
-        files = Counted(root)
-        return catalog, files, Catalog(root, file_io=files).table("a.t")
+    def prepare(catalog: Catalog) -> None:
+        shutil.copytree(base, catalog.warehouse)
 
-    catalog, files, table = prepared()
-    before = contents(catalog.table("a.t"))
-    files.made = 0
-    act(table)
-    calls, after = files.made, contents(catalog.table("a.t"))
+    def act(catalog: Catalog) -> None:
+        change(catalog.table("a.t"))
+
+    calls = len(calls_of(str(tmp_path), prepare, act))
+    after = contents(Catalog(f"{tmp_path}/whole").table("a.t"))
     outcomes = {True: 0, False: 0}
     for gone in range(calls):
         for back in range(gone + 1, calls + 1):
-            catalog, files, table = prepared()
-            files.made = 0
-            files.acts = {
-                gone: lambda catalog=catalog: catalog.rename_table("a.t", "a.other"),  # type: ignore[misc]
-                back: lambda catalog=catalog: catalog.rename_table("a.other", "a.t"),  # type: ignore[misc]
-            }
-            try:
-                act(table)
-                has_landed = True
-            except StorageError:
-                has_landed = False
+            catalog = Catalog(f"{tmp_path}/{gone}-{back}")
+            prepare(catalog)
+            files = Interrupted(gone, lambda: rename_and_back(catalog, files, back), catalog.warehouse)  # noqa: B023
+            has_landed = acknowledged(act, Catalog(catalog.warehouse, file_io=files))
             if catalog.exists("a.other"):
                 catalog.rename_table("a.other", "a.t")
             found = Catalog(catalog.warehouse).table("a.t")
@@ -110,3 +68,31 @@ def test_a_table_that_is_renamed_and_named_back_has_all_or_nothing(name: str, tm
             assert [line for line in lines if "hint" not in line.where] == [], (gone, back)
             outcomes[has_landed] += 1
     assert outcomes[True] and outcomes[False], outcomes
+
+
+def rename_and_back(catalog: Catalog, files: Interrupted, back: int) -> None:
+    """Rename the table now, and give it its name back before a later call."""
+    catalog.rename_table("a.t", "a.other")
+    files.stop_at(back, lambda: catalog.rename_table("a.other", "a.t"))
+
+
+def test_a_store_that_fails_while_it_is_looked_where_a_snapshot_has_gone_takes_no_files_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog(str(tmp_path))
+    table = catalog.create_table("a.t", SCHEMA)
+    before = set(tmp_path.rglob("*"))
+    answers = iter([False])
+
+    def is_same_table(_: TableStore) -> bool:
+        if (answer := next(answers, None)) is None:
+            raise StoreUnavailable("no answer")
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableStore, "refuse_other_table", lambda _: None)
+        patch.setattr(TableStore, "is_same_table", is_same_table)
+        with pytest.raises(CommitOutcomeUnknown, match="Look for a snapshot of user"):
+            table.write(rows(1))
+    assert {path.parent.name for path in set(tmp_path.rglob("*")) - before} >= {"snapshot", "manifest", "bucket-0"}
+    assert contents(catalog.table("a.t")) == [(1, 1)]
