@@ -20,13 +20,7 @@ from .create_table import create_table
 from .data_types import DataField
 from .derived import check_given
 from .drop_table import drop_table, drop_unwritten
-from .errors import (
-    CommitConflict,
-    CorruptData,
-    InvalidRequest,
-    NotFound,
-    StorageError,
-)
+from .errors import CommitConflict, CorruptData, InvalidRequest, NotFound, StorageError
 from .file_io import FileIO
 from .file_system import split_url
 from .identifier import DEFAULT_CATALOG, Identifier, check_name

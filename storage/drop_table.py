@@ -5,11 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from .branches import Branches
-from .errors import (
-    AlreadyExists,
-    NotFound,
-    StoreUnavailable,
-)
+from .errors import AlreadyExists, NotFound, StoreUnavailable
 from .iceberg.clean_up import withdraw
 from .identifier import MAIN_BRANCH, Identifier
 from .journal import Journal

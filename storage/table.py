@@ -11,9 +11,7 @@ from .arguments import checked
 from .basis import Basis
 from .commits import CommitDetails
 from .condition import bound
-from .errors import (
-    InvalidRequest,
-)
+from .errors import InvalidRequest
 from .log.definition import refuse_redefined
 from .matching_rows import delete_matching, update_matching
 from .metadata.manifest import ManifestEntry
@@ -25,12 +23,7 @@ from .partitions import with_partition
 from .read.all_rows import as_told, with_all_rows
 from .read.net_changes import refuse_unseen
 from .read.predicate import Predicate
-from .read.version import (
-    Pinned,
-    Version,
-    on_branch,
-    resolve_version,
-)
+from .read.version import Pinned, Version, on_branch, resolve_version
 from .row_changes import assignments
 from .same_table import of_same_table
 from .store_errors import outcome

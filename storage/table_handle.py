@@ -13,9 +13,7 @@ from .metadata.derived_columns import ComputedColumn
 from .metadata.schema import TableSchema
 from .metadata.table_store import TableStore
 from .partitions import partition_values
-from .read.version import (
-    Version,
-)
+from .read.version import Version
 from .snapshots import Snapshots
 from .table_log import TableLog
 from .tags import Tags

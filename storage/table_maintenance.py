@@ -12,10 +12,7 @@ from typing import Any
 from .altering import alter
 from .basis import Basis, repeated
 from .commits import CommitDetails, Commits
-from .errors import (
-    CorruptData,
-    InvalidRequest,
-)
+from .errors import CorruptData, InvalidRequest
 from .log.definition import refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
@@ -36,11 +33,7 @@ from .metadata.snapshot import FOLLOWS_PROPERTY, STAND_IN, Snapshot
 from .metadata.table_store import TableStore
 from .metadata.trouble import COMPACTION, EXPIRY, FILE_DELETION, RESCALING, Trouble
 from .partitions import refuse_absent
-from .read.version import (
-    Version,
-    find_version,
-    resolve_version,
-)
+from .read.version import Version, find_version, resolve_version
 from .same_table import of_same_table
 from .store_errors import outcome
 from .table_handle import NOT_COMMITTED, NOTHING_CHANGED, PARTLY_DONE

@@ -8,9 +8,7 @@ import pyarrow as pa
 from .branch_history import BranchHistory
 from .condition import Where, bound
 from .description import describe_partition, describe_table
-from .errors import (
-    InvalidRequest,
-)
+from .errors import InvalidRequest
 from .identifier import SnapshotRef
 from .log.read import LogStream, begin_at
 from .metadata.snapshot import Snapshot
@@ -22,13 +20,7 @@ from .read.net_changes import net_changes
 from .read.row_count import row_count
 from .read.scan import Scan
 from .read.split_read import ReadRequest
-from .read.version import (
-    Pinned,
-    Version,
-    resolve_version,
-    version_in_history,
-    versions_in_history,
-)
+from .read.version import Pinned, Version, resolve_version, version_in_history, versions_in_history
 from .same_table import of_same_table
 from .snapshots import CommitSummary
 from .store_errors import outcome

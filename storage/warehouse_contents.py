@@ -7,14 +7,7 @@ from contextlib import suppress
 
 from .branches import Branches
 from .clock import Clock
-from .errors import (
-    AlreadyExists,
-    CorruptData,
-    DirectoryInPlace,
-    MainReplaced,
-    NotFound,
-    StorageError,
-)
+from .errors import AlreadyExists, CorruptData, DirectoryInPlace, MainReplaced, NotFound, StorageError
 from .file_io import FileIO
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .kafka.tables import KafkaTables, name_of_kafka_table

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ..errors import (
-    OUTCOME_UNKNOWN,
-    CommitConflict,
-    CorruptData,
-    NotFound,
-    StorageError,
-)
+from ..errors import OUTCOME_UNKNOWN, CommitConflict, CorruptData, NotFound, StorageError
 from ..identifier import MAIN_BRANCH
 from ..metadata.branch_origin import read_origin
 from ..metadata.snapshot import Snapshot

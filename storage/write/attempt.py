@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import CommitConflict, CommitOutcomeUnknown, StorageError, TakenBack
+from ..lazy import lazy_property
 from ..log.publish import end_of_log
 from ..metadata.index_manifest import refuse_index, write_index_manifest
 from ..metadata.live_files import live_files
@@ -280,15 +281,15 @@ class Attempt:
         store, change = self._store, self._change
         if change.held is not None and not change.held():
             return "what it adds again is not held any more"
-        own = self._data_files()
-        if not self._is_late(own.values()):
+        if not self._is_late(self._data_files.values()):
             return None
-        return first_lost(store, [*own, *self._metadata_files()], snapshot)
+        return first_lost(store, self.files(), snapshot)
 
     def files(self) -> list[str]:
-        """The paths of all files that were written for the snapshot, and lie in the table's directory."""
-        return [*self._data_files(), *self._metadata_files()]
+        """The paths of all files that were written for the snapshot that `prepare` has made, and lie in the table's directory."""
+        return [*self._data_files, *self._metadata_files()]
 
+    @lazy_property
     def _data_files(self) -> dict[str, int | None]:
         """The data files among them by path, and when each was written, in milliseconds of local time."""
         store, change = self._store, self._change
