@@ -59,10 +59,13 @@ def readable_snapshot(store: TableStore, position: int) -> Snapshot | None:
 
 
 def _shows_rows(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether readers may see other rows since a snapshot. Of some tables they see what compactions have lifted."""
+    """Whether readers may see other rows since a snapshot. Of some tables they see what compactions have lifted, and who reads
+    `as_told` sees of others what compactions have told.
+    """
     if snapshot.commit_kind == OVERWRITE:
         return store.options.streaming_read_overwrite
-    return snapshot.changes_rows or (store.options.hides_level_0 and snapshot.commit_kind == COMPACT)
+    compacted_alone = store.options.hides_level_0 or store.options.told_level is not None
+    return snapshot.changes_rows or (compacted_alone and snapshot.commit_kind == COMPACT)
 
 
 def _splits(
