@@ -178,12 +178,12 @@ class TableOptions(IcebergOptions, RetentionOptions):
         "directory",
     )
     partition_default_name: str = option(
-        "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values."
+        "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values; fixed."
     )
     partition_legacy_name: bool = option(
         "partition.legacy-name",
         "true",
-        "Directory names of DATE partitions are day numbers (Paimon's default).",
+        "Directory names of DATE partitions are day numbers (Paimon's default); fixed.",
         "true or false",
     )
     dynamic_partition_overwrite: bool = option(

@@ -55,7 +55,8 @@ class Table(TableMaintenance):
     @outcome(NOTHING_CHANGED)
     def after_commit(self, version: Version = None) -> "Table":
         """The same table as the commit of a version left it, also with the rows that readers see only once they are compacted
-        (deletion vectors, postponed buckets); it can be read, not written. Lineage names commits, and means this.
+        (deletion vectors); of postponed buckets, those that compactions right after it have moved. It can be read, not written.
+        Lineage names commits, and means this.
         """
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         return Table(store, self._catalog_name, self._listeners, with_all_rows(store, snapshot))

@@ -6,6 +6,8 @@ from . import spark_types as st
 from .spark_types import SparkType
 
 _DIGITS_AT_A_TIME = 6
+# Parameters of functions within an expression: DuckDB takes `x.n` for a column `n` of a table `x`, or a field of a column, first.
+_NUMBERS, _WHOLE = '"__numbers of a quotient"', '"__whole quotient"'
 DIVIDED_BY_ZERO = "error('Division by zero. Use NULLIF to get NULL instead.')"
 
 
@@ -25,8 +27,8 @@ def quotient(left: Typed, right: Typed, result: SparkType | None = None) -> Type
         scale = max(6, first.scale + second.digits + 1)
         result = st.decimal(first.digits - first.scale + second.scale + scale, scale)
     shift = second.scale - first.scale + result.scale
-    divisor = "x.d" if shift >= 0 else f"(x.d * {_power(-shift)})"
-    whole, rest = f"(x.n // {divisor})", f"(x.n % {divisor})"
+    divisor = f"{_NUMBERS}.d" if shift >= 0 else f"({_NUMBERS}.d * {_power(-shift)})"
+    whole, rest = f"({_NUMBERS}.n // {divisor})", f"({_NUMBERS}.n % {divisor})"
     while shift > 0:
         step = min(shift, _DIGITS_AT_A_TIME)
         shift -= step
@@ -34,16 +36,20 @@ def quotient(left: Typed, right: Typed, result: SparkType | None = None) -> Type
         rest = f"(({rest} * {_power(step)}) % {divisor})"
     rounded = f"({whole} + CASE WHEN {rest} >= {divisor} - {rest} THEN 1 ELSE 0 END)"
     unit = _power(result.scale)
-    point = f"CAST(y // {unit} AS VARCHAR) || '.' || lpad(CAST(y % {unit} AS VARCHAR), {result.scale}, '0')"
+    point = (
+        f"CAST({_WHOLE} // {unit} AS VARCHAR) || '.' || lpad(CAST({_WHOLE} % {unit} AS VARCHAR), {result.scale}, '0')"
+    )
     if not result.scale:
-        point = "CAST(y AS VARCHAR)"
+        point = f"CAST({_WHOLE} AS VARCHAR)"
     is_negative = _is_negative(left, right, first, second)
     numbers = f"{{'n': {_unscaled(left, first)}, 'd': {_unscaled(right, second)}, 'm': {is_negative}}}"
     zero = f"CAST({DIVIDED_BY_ZERO} AS {result.duckdb})"
+    is_null = f"{_NUMBERS}.n IS NULL OR {_NUMBERS}.d IS NULL"
+    digits = f"list_transform([{rounded}], lambda {_WHOLE}: {point})[1]"
+    number = f"CAST((CASE WHEN {_NUMBERS}.m THEN '-' ELSE '' END) || {digits} AS {result.duckdb})"
     text = (
-        f"list_transform([{numbers}], lambda x: CASE WHEN x.n IS NULL OR x.d IS NULL THEN NULL WHEN x.d = 0 THEN {zero} ELSE "
-        f"CAST((CASE WHEN x.m THEN '-' ELSE '' END) || list_transform([{rounded}], lambda y: {point})[1] AS {result.duckdb}) "
-        "END)[1]"
+        f"list_transform([{numbers}], lambda {_NUMBERS}: CASE WHEN {is_null} THEN NULL WHEN {_NUMBERS}.d = 0 THEN {zero} "
+        f"ELSE {number} END)[1]"
     )
     return Typed(text, result)
 

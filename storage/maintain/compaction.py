@@ -198,6 +198,10 @@ def plan_compaction(
     plans: list[BucketCompaction] = []
     for _, group in groupby(live, attrgetter("place")):
         entries = list(group)
+        if len({entry.total_buckets for entry in entries}) > 1:
+            # `check` names it. Hashed to two numbers of buckets, a key may be in another bucket as well; one number for all
+            # would hide that.
+            continue
         old = frozenset(entry.file.name for entry in entries if outdated and outdated_columns(store, entry))
         if store.schema.primary_keys:
             aged = expired_files(store, expiry, entries) if full else frozenset()
@@ -438,6 +442,8 @@ def _merged(
     """The rows that the files of a compaction become. Of those that are only looked up none are among them."""
     request = ReadRequest(store, tuple(store.schema.column_names), None)
     looks_up = merge_engine_of(store.schema).looks_up
+    # Not all below are of the output level or lower: the table may have had more levels.
+    lowest_looked_up = min((entry.file.level for entry in plan.looked_up), default=None)
     for section in sections:
         batches = read_run(
             request,
@@ -451,8 +457,8 @@ def _merged(
             expiring=plan.expiring,
         )
         for rows in batches:
-            if looks_up:
-                rows = rows.filter(pa.array(rows.column(LEVEL).to_numpy() <= plan.output_level))
+            if looks_up and lowest_looked_up is not None:
+                rows = rows.filter(pa.array(rows.column(LEVEL).to_numpy() < lowest_looked_up))
             if rows.num_rows:
                 yield rows
 

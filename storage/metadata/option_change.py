@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from ..errors import InvalidRequest
 from ..format.file_index.wanted import PREFIX, check_file_indexes, wanted_indexes
 from ..option_checks import check_table_options
+from ..options import TableOptions
 from ..retractable import takes_back
 from .schema import TableSchema
 
@@ -27,6 +28,8 @@ FIXED_OPTIONS = (
     "dynamic-bucket.initial-buckets",
     "sequence.field.sort-order",
     "data-file.path-directory",
+    "partition.default-name",
+    "partition.legacy-name",
 )
 
 
@@ -60,8 +63,26 @@ def check_changed_options(old: TableSchema, new: TableSchema, *, has_rows: bool)
             "'changelog-producer' = 'lookup' and 'force-lookup' decide what compactions store where rows are aggregated, updated "
             "in part or ordered by a sequence field, and cannot come or go any more. Make a new table."
         )
+    _check_told_level(old.table_options, new.table_options)
     if old.table_options.ignore_delete and not new.table_options.ignore_delete:
         raise InvalidRequest("Option 'ignore-delete' cannot be taken back: deletes that came since are lost.")
+
+
+def _check_told_level(old: TableOptions, new: TableOptions) -> None:
+    """Refuse to move the level from which on files count as told of: changes would be told twice, or never."""
+    before, after = old.told_level, new.told_level
+    if before is None or after is None or before == after:
+        return
+    if old.changelog_producer != new.changelog_producer:
+        raise InvalidRequest(
+            f"'changelog-producer' cannot change from {old.changelog_producer!r} to {new.changelog_producer!r} any more: the "
+            "levels of files say of which rows the changelog has told. Make a new table."
+        )
+    raise InvalidRequest(
+        f"A table with 'changelog-producer' = {new.changelog_producer!r} keeps its {old.top_level + 1} levels: the highest "
+        "holds the rows that the changelog has told of. Beside 'num-sorted-run.compaction-trigger' set 'num-levels' = "
+        f"'{old.top_level + 1}'."
+    )
 
 
 def refuse_other_merging(old: TableSchema, new: TableSchema, written: TableSchema) -> None:

@@ -10,7 +10,7 @@ Rows that replace what is there (overwrites) and files of a branch are not numbe
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ..errors import CommitConflict
 from ..format.data_file import ExpectedFile
 from ..format.file_index.wanted import INDEX_SUFFIX, index_file
 from ..format.open_data_file import open_reader, open_writer
@@ -68,7 +69,12 @@ class NumberedFiles:
             if entry.file.name in self._names:
                 number = entry.file.min_sequence_number
                 lowest[entry.place] = min(lowest.get(entry.place, number), number)
-        highest = self._highest(latest, self._mark, set(lowest))
+        came = self._came(latest, self._mark, {partition for partition, _ in lowest})
+        self._refuse_other_count(latest, came)
+        highest = dict.fromkeys(lowest, -1)
+        for entry in came:
+            if entry.place in highest:
+                highest[entry.place] = max(highest[entry.place], entry.file.max_sequence_number)
         shifts = {place: highest[place] + 1 - first for place, first in lowest.items() if highest[place] >= first}
         if shifts:
             room = _ROOM << 2 * (self._times_written - 1) if self._times_written else 0
@@ -95,19 +101,38 @@ class NumberedFiles:
         """The commit has not landed and is not tried again: delete the files that were written here."""
         self._store.file_io.delete_quietly(self._written)
 
-    def _highest(self, latest: Snapshot, mark: Mark, places: set[Place]) -> dict[Place, int]:
-        """The highest number that came to each bucket after a mark, or that there is; -1 for none."""
+    def _came(self, latest: Snapshot, mark: Mark, partitions: Set[bytes]) -> list[ManifestEntry]:
+        """The files that came to some partitions after a mark, in the order of their snapshots, or all that there are."""
         store = self._store
         later = snapshots_after(store, mark, latest)
         if later is None:
-            entries = live_files(store.manifests_of(latest), store.manifests.read, lambda one: one.place in places)
-        else:
-            entries = [entry for snapshot in later for entry in store.delta_of(snapshot) if entry.kind == ADD]
-        highest = dict.fromkeys(places, -1)
-        for entry in entries:
-            if entry.place in places:
-                highest[entry.place] = max(highest[entry.place], entry.file.max_sequence_number)
-        return highest
+            return live_files(
+                store.manifests_of(latest), store.manifests.read, lambda entry: entry.partition in partitions
+            )
+        entries = [entry for snapshot in later for entry in store.delta_of(snapshot) if entry.kind == ADD]
+        return [entry for entry in entries if entry.partition in partitions]
+
+    def _refuse_other_count(self, latest: Snapshot, came: Iterable[ManifestEntry]) -> None:
+        """Raise CommitConflict if a partition has another number of buckets by now than its rows were hashed to, whatever the
+        schema says: a rescale back may have begun, and have died.
+        """
+        own = {
+            entry.partition: entry.total_buckets
+            for entry in self._added
+            if entry.file.name in self._names and entry.bucket >= 0
+        }
+        by_now = {entry.partition: entry.total_buckets for entry in came if entry.bucket >= 0}
+        strange = {partition for partition, count in own.items() if by_now.get(partition, count) != count}
+        if not strange:
+            return
+        # What came may have gone again.
+        store = self._store
+        for entry in live_files(store.manifests_of(latest), store.manifests.read):
+            if entry.partition in strange and entry.bucket >= 0 and entry.total_buckets != own[entry.partition]:
+                raise CommitConflict(
+                    f"{store.identifier} has {entry.total_buckets} buckets by now where the rows were written for "
+                    f"{own[entry.partition]}. Open the table again and repeat the write."
+                )
 
     def _write_anew(self, shifts: dict[Place, int]) -> None:
         name = self._store.clock.unique_name()

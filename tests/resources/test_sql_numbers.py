@@ -51,3 +51,17 @@ def test_what_duckdb_computes_otherwise_is_refused(session: Session, call: str) 
     """The last bit differs: Spark computes these by the rules of Java."""
     with pytest.raises(InvalidRequest, match="(?i)" + call.partition("(")[0]):
         session.sql(f"SELECT {call}", engine="duckdb")
+
+
+@pytest.mark.parametrize("name", ["x", "y", "__numbers"])
+def test_a_quotient_is_of_its_own_numbers_whatever_columns_and_tables_are_called(
+    session: Session, sql: Callable[[str], Any], name: str
+) -> None:
+    sql(f"CREATE TABLE {name} (id INT, {name} STRUCT<n: BIGINT, d: BIGINT, m: BOOLEAN>, n DECIMAL(10, 2))")
+    sql(f"INSERT INTO {name} SELECT 1, named_struct('n', 100L, 'd', 4L, 'm', true), CAST(2.5 AS DECIMAL(10, 2))")
+    assert sql(f"SELECT {name}.{name}.d, n / 2, avg(n) FROM {name} GROUP BY {name}.{name}.d, n") == [
+        (4, Decimal("1.25"), Decimal("2.5"))
+    ]
+    assert sql(f"SELECT {name}.n / {name}.id FROM (SELECT id, n FROM {name}) AS {name}") == [(Decimal("2.5"),)]
+    sql(f"UPDATE {name} SET n = n / 2")
+    assert sql(f"SELECT n FROM {name}") == [(Decimal("1.25"),)]

@@ -168,6 +168,8 @@ def test_options_are_set_and_removed(table: Table, catalog: Catalog) -> None:
         (MoveColumn("n", after="n"), "after itself"),
         (SetOptions({"bukcet": 2}), "Did you mean 'bucket'"),
         (SetOptions({"merge-engine": "first-row"}), "cannot change any more"),
+        (SetOptions({"partition.default-name": "none"}), "cannot change any more"),
+        (SetOptions({"partition.legacy-name": "false"}), "cannot change any more"),
         (SetOptions({"file.format": "csv"}), "file.format"),
     ],
     ids=repr,

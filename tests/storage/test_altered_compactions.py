@@ -1,0 +1,119 @@
+"""Options that decide what compactions do change in the life of a table: its rows, and its changes, stay what they are."""
+
+import random
+from pathlib import Path
+
+import pytest
+from pyarrow import Table as Rows
+from pyarrow import int64, schema
+
+from storage import Catalog, InvalidRequest, SetOptions, Table
+from tests.scale import seeds
+
+_SCHEMA = schema([("k", int64()), ("v", int64())])
+_SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+_ENGINES = {
+    "deduplicate": {},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+    "first-row": {"merge-engine": "first-row"},
+    "partial-update": {"merge-engine": "partial-update"},
+    "sums": _SUM,
+    "sums, vectors": _SUM | {"deletion-vectors.enabled": "true"},
+}
+_PRODUCERS = ("none", "lookup", "full-compaction")
+_CHANGES = {
+    "num-levels": ("3", "5", "9"),
+    "num-sorted-run.compaction-trigger": ("2", "3", "8"),
+    "compaction.max-size-amplification-percent": ("1", "200", "100000"),
+    "compaction.size-ratio": ("0", "1", "100"),
+    "full-compaction.delta-commits": ("1", "3"),
+    "target-file-size": ("1 kb", "128 mb"),
+    "write-only": ("true", "false"),
+    "force-lookup": ("true", "false"),
+    "changelog-producer": _PRODUCERS,
+    "changelog-producer.row-deduplicate": ("true", "false"),
+}
+
+
+@pytest.mark.parametrize("engine", _ENGINES)
+@pytest.mark.parametrize("producer", _PRODUCERS)
+@pytest.mark.parametrize("seed", seeds(usual=3, full=20, long=400))
+def test_rows_and_changes_stay_what_they_are(tmp_path: Path, engine: str, producer: str, seed: int) -> None:
+    chance = random.Random(seed)
+    options = {"bucket": "2", "changelog-producer": producer} | _ENGINES[engine]
+    try:
+        table = Catalog(str(tmp_path)).create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
+    except InvalidRequest:
+        pytest.skip("The two exclude each other.")
+    rows: dict[int, int] = {}
+    copy: dict[int, int] = {}
+    read: int | None = None
+    # Without a changelog, changes are what was written.
+    tells = producer != "none"
+    for _ in range(20):
+        if chance.random() < 0.3:
+            key = chance.choice(list(_CHANGES))
+            try:
+                table = table.alter(SetOptions({key: chance.choice(_CHANGES[key])}))
+            except InvalidRequest:
+                continue
+            tells = tells and table.schema.options["changelog-producer"] != "none"
+        _write(table, chance, rows)
+        if chance.random() < 0.3:
+            table.compact(full=chance.random() < 0.5)
+        if chance.random() < 0.2:
+            table.compact(full=True)
+            assert _rows(table) == rows
+            latest = table.snapshots.latest_id()
+            if not tells or latest is None:
+                continue
+            copy = _applied(copy, table.changes(after=read, until=latest).to_pylist())
+            assert copy == rows
+            read = latest
+    table.compact(full=True)
+    assert _rows(table) == rows
+
+
+def test_levels_stay_where_the_highest_tells_what_was_told(tmp_path: Path) -> None:
+    options = {"bucket": "1", "changelog-producer": "full-compaction"}
+    table = Catalog(str(tmp_path)).create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
+    table = table.alter(SetOptions({"num-levels": "4"}))
+    table.write(Rows.from_pydict({"k": [1], "v": [1]}, _SCHEMA))
+    for change, said in (({"num-levels": "3"}, "4 levels"), ({"changelog-producer": "lookup"}, "cannot change from")):
+        with pytest.raises(InvalidRequest, match=said):
+            table.alter(SetOptions(change))
+    assert table.alter(SetOptions({"num-sorted-run.compaction-trigger": "9"})).schema.table_options.top_level == 3
+
+
+def _write(table: Table, chance: random.Random, rows: dict[int, int]) -> None:
+    """One commit, and what it makes of the rows."""
+    engine = table.schema.options.get("merge-engine", "deduplicate")
+    keys = chance.sample(range(12), 3)
+    if engine == "deduplicate" and chance.random() < 0.3:
+        table.delete(f"k in ({keys[0]}, {keys[1]})")
+        for key in keys[:2]:
+            rows.pop(key, None)
+        return
+    written = {key: chance.randrange(100) for key in keys}
+    table.write(Rows.from_pydict({"k": [*written], "v": [*written.values()]}, _SCHEMA))
+    for key, value in written.items():
+        if engine == "aggregation":
+            rows[key] = rows.get(key, 0) + value
+        elif engine != "first-row" or key not in rows:
+            rows[key] = value
+
+
+def _rows(table: Table) -> dict[int, int]:
+    rows = table.to_arrow()
+    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
+
+def _applied(state: dict[int, int], changes: list[dict[str, int]]) -> dict[int, int]:
+    """What changes make of rows: fails for one that does not fit what there is, as one that is told twice."""
+    state = dict(state)
+    for change in changes:
+        if change["rowkind"] in ("+I", "+U"):
+            state[change["k"]] = change["v"]
+        else:
+            assert state.pop(change["k"], None) == change["v"], f"{change} goes from {state}"
+    return state
