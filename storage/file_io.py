@@ -474,7 +474,8 @@ class FileIO:
         """The bytes of a file from one position up to another, or up to its end. Raises NotFound if there is none."""
         if self._local:
             with self.open_input(path) as source:
-                return bytes(source.read_at(max(min(end, source.size()) - start, 0), start))
+                size_bytes = min(end, source.size()) - start
+                return bytes(source.read_at(size_bytes, start)) if size_bytes > 0 else b""
         try:
             return read_part(self._fs, path, start, end)
         except FileNotFoundError as error:

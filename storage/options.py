@@ -178,7 +178,10 @@ class TableOptions(IcebergOptions, RetentionOptions):
         "directory",
     )
     partition_default_name: str = option(
-        "partition.default-name", "__DEFAULT_PARTITION__", "Directory for null and blank partition values; fixed."
+        "partition.default-name",
+        "__DEFAULT_PARTITION__",
+        "Directory for null and blank partition values; fixed.",
+        "name",
     )
     partition_legacy_name: bool = option(
         "partition.legacy-name",

@@ -265,9 +265,25 @@ class Recovery:
         """Run statements in which the names of tables mean their branches; returns what each of them says."""
         # No recovery is begun by correcting one that is misspelt.
         _refuse_dropping(self.record)
-        statements = Statements(self._session, None, self.table, branched=self.branched)
+        statements = Statements(self._session, None, self.table, branched=self._to_be_corrected)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
         return [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
+
+    def _to_be_corrected(self, name: str) -> Table:
+        """The branch of a table that a statement writes to. Raises InvalidRequest for one outside of the plan that others outside
+        of it are made from: nobody would compute those anew.
+        """
+        planned = self.record.tables
+        if planned and name not in planned and not self.is_branched(name):
+            made = [
+                each for each in self._session.neighbour_tables(name, "down") if each not in planned and each != name
+            ]
+            if made := [each for each in made if self._catalog.exists(each)]:
+                raise InvalidRequest(
+                    f"{name} is no table of recovery {self.branch!r}, and {', '.join(made)}, made from it, would not be computed "
+                    f"anew. Correct it in a recovery of its own: snapline recovery start <name> --bad {name}@<snapshot>."
+                )
+        return self.branched(name)
 
     def undo_bad(self) -> str:
         """Take the corrected table's branch back to before the bad snapshot: what came after it goes as well."""

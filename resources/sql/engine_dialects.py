@@ -106,6 +106,21 @@ def _refuse_native(tree: exp.Expr) -> None:
             )
 
 
+def _check_joined(hint: exp.Hint, joined: exp.JoinHint) -> None:
+    """Raise InvalidRequest for a table in a hint that the query does not read: Spark would ignore it."""
+    query = hint.parent
+    tables = () if query is None else query.find_all(exp.Table, exp.Subquery, exp.CTE)
+    known = sorted({each.alias_or_name.lower() for each in tables if each.find_ancestor(exp.Hint) is None} - {""})
+    for named in joined.expressions:
+        if named.name.lower() not in known:
+            raise at(
+                joined,
+                InvalidRequest(
+                    f"Hint {joined.name}: the query reads no table {named.name!r}. Tables: {', '.join(known)}."
+                ),
+            )
+
+
 def spark_text(tree: exp.Expr) -> str:
     """A statement in Spark's SQL. Raises InvalidRequest for what cannot be said in it, and for hints that it does not know."""
     for hint in tree.find_all(exp.Hint):
@@ -113,6 +128,8 @@ def spark_text(tree: exp.Expr) -> str:
             name = expression.name if isinstance(expression, exp.Anonymous | exp.Var | exp.Column) else expression.key
             if name.upper() not in _HINTS and not isinstance(expression, exp.JoinHint):
                 raise at(expression, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
+            if isinstance(expression, exp.JoinHint):
+                _check_joined(hint, expression)
     try:
         tree = _without_qualify(tree)
         return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)

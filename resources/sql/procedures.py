@@ -80,7 +80,7 @@ _COPIES = "copy what you need by CREATE TABLE … AS SELECT"
 _REFUSED = {
     "rename_branch": "branches keep their names; create another one at the same snapshot",
     "compact_manifest": "commits merge manifests, by the options 'manifest.*'",
-    "remove_unexisting_files": "`snapline check` names missing files, and `drop_lost_files` takes them out",
+    "remove_unexisting_files": "`snapline check` names missing files; restore them, or roll back to what has them all",
     "remove_unexisting_manifests": "`snapline check` names them; roll back to a snapshot that has them",
     "purge_files": "TRUNCATE TABLE removes the rows, expire_snapshots and remove_orphan_files the files",
     "mark_partition_done": "partitions are not marked as done here",
@@ -136,6 +136,11 @@ def _bound(
     given: dict[str, Any] = {}
     positions = _positions(procedure)
     for position, (key, node) in enumerate(arguments):
+        if key is None and any(name is not None for name, _ in arguments[:position]):
+            raise InvalidRequest(
+                f"sys.{procedure.name}: argument {position + 1} has no name and comes behind one that has: name it, or put it "
+                f"first. Arguments: {procedure.signature}."
+            )
         if key is None and position >= len(positions):
             raise InvalidRequest(
                 f"sys.{procedure.name} takes {len(procedure.parameters)} arguments ({procedure.signature}), "

@@ -376,7 +376,12 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
     if options.merge_engine == "partial-update":
         groups = sequence_groups(schema)
         grouped = {name for group in groups for name in group.columns}
-        declared = {name: _declared(schema, name) for name in values}
+        ordering = {name for group in groups for name in group.order_by}
+        for name in sorted(ordering):
+            if schema.options.get(f"fields.{name}.aggregate-function"):
+                raise InvalidRequest(f"Column {name!r} orders a sequence group, so that no function aggregates it.")
+        # What is given for all columns is not for those that order others.
+        declared = {name: None if name in ordering else _declared(schema, name) for name in values}
         for name, function in declared.items():
             if function is not None and name not in grouped and function != "last_non_null_value":
                 raise InvalidRequest(

@@ -263,6 +263,10 @@ class _BranchCheck:
                 # One that has become main was made of a main that is no more.
                 return self._untold(snapshot)
             seen.add(branch.paths.branch)
+        is_named = origin is not None or branch.paths.branch == MAIN_BRANCH
+        if not is_named and branch.snapshots.earliest_id() == snapshot.id:
+            # Java's branches say nothing of where they come from: their first snapshot may be another branch's.
+            return self._untold(snapshot)
         return snapshot
 
     def _untold(self, snapshot: Snapshot) -> Snapshot:

@@ -210,3 +210,48 @@ def test_lookups_do_not_come_or_go_where_levels_hold_what_they_stored(catalog: C
         changed = {"changelog-producer": "none"} if given else {"force-lookup": "true"}
         with pytest.raises(InvalidRequest, match="cannot come or go any more"):
             table.alter(SetOptions(changed))
+
+
+def test_a_function_for_all_columns_leaves_out_those_that_order_others(java: JavaPaimon, catalog: Catalog) -> None:
+    options = {
+        "bucket": "1",
+        "merge-engine": "partial-update",
+        "fields.default-aggregate-function": "last_value",
+        "fields.s,u.sequence-group": "v,x",
+    }
+    columns = {"k": "INT NOT NULL", "v": "INT", "x": "STRING", "s": "INT", "u": "INT"}
+    java.create(catalog.warehouse, "d.t", columns, primary_key=["k"], options=options)
+    table = catalog.table("d.t")
+    schema = table.schema.to_arrow()
+    steps = [(1, "a", 1, 1), (None, "b", 2, 1), (9, "c", 1, 0), (8, None, 2, None), (7, "d", None, 5)]
+    for place, (v, x, s, u) in enumerate(steps):
+        rows = pa.Table.from_pylist([{"k": 1, "v": v, "x": x, "s": s, "u": u}], schema=schema)
+        if place % 2:
+            java.write(catalog.warehouse, "d.t", rows, table.schema.fields)
+        else:
+            catalog.table("d.t").write(rows)
+        assert catalog.table("d.t").to_arrow().to_pylist() == java.read(catalog.warehouse, "d.t").to_pylist(), place
+    with pytest.raises(InvalidRequest, match="orders a sequence group"):
+        catalog.create_table(
+            "d.u", schema, primary_key=["k"], options={**options, "fields.u.aggregate-function": "last_value"}
+        )
+
+
+@since_1_3
+@pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+def test_a_branch_of_java_s_is_sound_without_the_changelog_that_java_expired(
+    java: JavaPaimon, catalog: Catalog, producer: str
+) -> None:
+    options = {"bucket": "1", "changelog-producer": producer}
+    java.create(catalog.warehouse, "d.t", {"k": "INT NOT NULL", "v": "INT"}, primary_key=["k"], options=options)
+    table = catalog.table("d.t")
+    rows = pa.Table.from_pylist([{"k": 1, "v": 1}], schema=table.schema.to_arrow())
+    for _ in range(3):
+        java.write(catalog.warehouse, "d.t", rows, table.schema.fields)
+    java.ask(catalog.warehouse, "d.t", "create tag", tag="begun")
+    java.ask(catalog.warehouse, "d.t", "create branch", branch="b", tag="begun")
+    for _ in range(3):
+        java.write(catalog.warehouse, "d.t", rows, table.schema.fields)
+    java.ask(catalog.warehouse, "d.t", "expire", retain=1)
+    assert catalog.table("d.t").check() == []
+    assert table.on_branch("b").to_arrow().to_pylist() == [{"k": 1, "v": 1}]

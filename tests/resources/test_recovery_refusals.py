@@ -119,6 +119,16 @@ def test_a_misspelt_branch_is_refused_everywhere_and_begins_nothing(shop: Shop, 
     assert session.table("raw.weather").branches.names() == []
 
 
+def test_a_table_that_others_outside_of_the_plan_are_made_from_is_not_corrected(shop: Shop, session: Session) -> None:
+    session.sql("CREATE TABLE mart.sky AS SELECT * FROM raw.weather", "duckdb")
+    recovery = shop.start("fix", "raw.orders@2")
+    before = recovery.record
+    with pytest.raises(InvalidRequest, match=r"raw.weather is no table of recovery 'fix', and mart.sky, made from it"):
+        recovery.correct("DELETE FROM raw.weather")
+    assert recovery.record == before
+    assert session.table("raw.weather").branches.names() == []
+
+
 def test_nothing_is_published_that_is_left_to_compute_unless_that_is_recorded(shop: Shop, session: Session) -> None:
     recovery = shop.start("fix", "raw.orders@2")
     before = {name: session.ref(name) for name in KNOWN}

@@ -45,6 +45,11 @@ def test_every_procedure_of_paimon_is_carried_out_or_refused_by_name(sql: Sql) -
         sql("CALL sys.rolback_to('t', 'x')")
 
 
+def test_an_argument_without_a_name_comes_first(table: Sql) -> None:
+    with pytest.raises(InvalidRequest, match="argument 3 has no name and comes behind one that has"):
+        table("CALL sys.create_tag('t', tag => 'late', 1)")
+
+
 def test_tags_by_paimons_parameters(table: Sql) -> None:
     table("CALL sys.create_tag(table => 't', tag => 'first', snapshot => 1)")
     table("CALL sys.create_tag_from_timestamp(table => 't', tag => 'early', `timestamp` => 0)")

@@ -169,6 +169,7 @@ def test_options_are_set_and_removed(table: Table, catalog: Catalog) -> None:
         (SetOptions({"bukcet": 2}), "Did you mean 'bucket'"),
         (SetOptions({"merge-engine": "first-row"}), "cannot change any more"),
         (SetOptions({"partition.default-name": "none"}), "cannot change any more"),
+        (SetOptions({"partition.default-name": " "}), "a name is needed"),
         (SetOptions({"partition.legacy-name": "false"}), "cannot change any more"),
         (SetOptions({"file.format": "csv"}), "file.format"),
     ],
