@@ -11,7 +11,7 @@ from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .known_options import accepted_for, refused_for
-from .log_options import AT_READ, CLIENT_OPTIONS, LogOptions, check_protocol, has_log
+from .log_options import AT_READ, CLIENT_OPTIONS, SYSTEM, LogOptions, check_protocol, has_log
 from .option_declaration import Options
 from .option_spelling import in_one_spelling
 from .options import TableOptions
@@ -243,10 +243,12 @@ def _check_log(read: LogOptions, texts: Mapping[str, str], keys: AbstractSet[str
     if not own:
         return
     if not has_log(texts):
-        for key, value in (("log.changelog-mode", "upsert"), ("log.consistency", "eventual")):
-            if key in own and texts[key] == value:
+        # Said to have none, a table may have what the catalog gives to all others.
+        asks = {"log.changelog-mode": "upsert", "log.consistency": "eventual"}
+        for key in own:
+            if SYSTEM not in texts or asks.get(key) == texts[key]:
                 raise InvalidRequest(
-                    f"Option {key!r} = {value!r} is for tables with a log: set 'log.system' = 'kafka' too."
+                    f"Option {key!r} = {texts[key]!r} is for tables with a log: set 'log.system' = 'kafka' too."
                 )
         return
     if read.consistency == "eventual":

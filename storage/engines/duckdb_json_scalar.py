@@ -20,7 +20,9 @@ def read_scalar(raw: str, type_: DataType, style: JsonStyle) -> tuple[str, str]:
         return f"CASE WHEN {whole} THEN try_cast({raw} AS {_WIDTHS[type_.root]}) END", ""
     if type_.is_float:
         number = f"try_cast({raw} AS {type_.root})"
-        return f"CASE WHEN isfinite({number}) THEN {number} END", ""
+        words = f" OR trim({raw}) IN ('NaN', 'Infinity', '-Infinity', 'nan', 'inf', '-inf')"
+        is_number = f"isfinite({number}){words if style.numbers_may_be_infinite else ''}"
+        return f"CASE WHEN {is_number} THEN {number} END", ""
     if type_.root == "BOOLEAN":
         digits = "WHEN '1' THEN true WHEN '0' THEN false " if style.digits_are_booleans else ""
         return f"CASE lower(trim({raw})) WHEN 'true' THEN true WHEN 'false' THEN false {digits}END", ""

@@ -169,10 +169,11 @@ def alter_topic(store: TableStore, changed: TableSchema) -> None:
 def refuse_changed_log(old: TableSchema, new: TableSchema) -> None:
     """Raise InvalidRequest or Unsupported for a change by which the log would not be a copy of the table any more."""
     for key in FIXED:
-        if old.options.get(key) != new.options.get(key):
+        before, after = (schema.options.get(key) for schema in (old, new))
+        if before != after:
+            change = f"{before or 'nothing'!r} cannot become {after or 'nothing'!r}"
             raise InvalidRequest(
-                f"Option {key!r} stands as long as the table: {old.options.get(key)!r} cannot become {new.options.get(key)!r}. "
-                "Make another table, and copy the rows."
+                f"Option {key!r} stands as long as the table: {change}. Make another table, and copy the rows."
             )
     if not has_log(new.options):
         return

@@ -33,6 +33,7 @@ _OPTIONS = {
     "null-literal": FormatOption(""),
     "ignore-parse-errors": FormatOption("false", "true or false"),
 }
+_READ = JsonStyle(numbers_may_be_infinite=True)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class CsvFormat:
         if type_.is_bytes:
             # Arrow has no base64.
             texts = pa.array([None if each is None else base64.b64encode(each).decode() for each in column.to_pylist()])
+        elif type_.is_float:
+            texts = _numbers(column)
         else:
             texts = column
         return pc.fill_null(self._quoted(texts.cast(pa.string())), self._values["null-literal"])
@@ -103,7 +106,7 @@ class CsvFormat:
             malformed += [Malformed(places[each.message].as_py(), each.reason) for each in broken]
             places = places.take(good)
         objects = self.codec.write(table, [DataField(0, each.name, STRING) for each in self.fields], JsonStyle())
-        read = self.codec.read(objects, self.fields, JsonStyle(), lenient=self._values["ignore-parse-errors"])
+        read = self.codec.read(objects, self.fields, _READ, lenient=self._values["ignore-parse-errors"])
         rows = read.rows
         if read.faults:
             malformed += [
@@ -186,3 +189,11 @@ class CsvFormat:
             return ""
         found = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
         return f"It has {found}, and not one line of {len(self.fields)} values."
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Floating numbers as texts: what is no finite number in the words of Java, which reads no others."""
+    texts = column.cast(pa.string())
+    for word, java in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
+        texts = pc.if_else(pc.equal(texts, word), java, texts)
+    return texts

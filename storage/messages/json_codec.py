@@ -35,6 +35,8 @@ class JsonStyle:
     numbers_are_times: bool = False
     # Reading: "0" and "1" are booleans.
     digits_are_booleans: bool = False
+    # Reading: texts may be NaN, Infinity and -Infinity.
+    numbers_may_be_infinite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

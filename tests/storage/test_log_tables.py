@@ -106,6 +106,17 @@ def test_what_a_log_cannot_be_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
+    "options", [{"log.retention": "2 h"}, {"kafka.bootstrap.servers": "localhost:1"}, {"log.format": "debezium-json"}]
+)
+def test_options_of_a_log_need_a_log(catalog: Catalog, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest, match="is for tables with a log"):
+        catalog.create_table("a.t", COLUMNS, options=options)
+    table = catalog.create_table("a.t", COLUMNS)
+    with pytest.raises(InvalidRequest, match="is for tables with a log"):
+        table.alter(SetOptions(options))
+
+
+@pytest.mark.parametrize(
     ("key", "options", "mode"),
     [
         (True, {}, "upsert"),

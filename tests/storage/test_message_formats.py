@@ -230,6 +230,20 @@ def test_lines_of_csv_are_read_by_the_rules_of_texts() -> None:
         made("csv", a={"type": "ARRAY", "element": "INT"})
 
 
+@pytest.mark.parametrize("type_", ["FLOAT", "DOUBLE"])
+def test_numbers_of_csv_that_are_not_finite_are_written_as_java_does_and_read(type_: str) -> None:
+    format_ = made("csv", a=type_)
+    values = [float("inf"), float("-inf"), 1.5, None]
+    messages = format_.encode(pa.table({"a": pa.array([*values, float("nan")], parse_type(type_).to_arrow())}))
+    assert messages.to_pylist() == [b"Infinity", b"-Infinity", b"1.5", b"", b"NaN"]
+    assert format_.decode(messages.combine_chunks()).malformed == ()
+    rows = format_.decode(messages.combine_chunks()).rows["a"].to_pylist()
+    assert rows[:4] == values and rows[4] != rows[4]
+    # Earlier builds wrote `nan` and `inf`.
+    assert decode(format_, b"inf", b"-inf").rows["a"].to_pylist() == values[:2]
+    assert [each.message for each in decode(format_, b"nano", b"1e999", b"infinite").malformed] == [0, 1, 2]
+
+
 def test_a_quoted_text_of_csv_stays_one_beside_messages_that_are_broken() -> None:
     got = decode(made("csv"), b'1,""', b"2,", b"3")
     assert got.rows.to_pylist() == [{"id": 1, "name": ""}, {"id": 2, "name": None}]
