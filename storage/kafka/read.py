@@ -125,6 +125,11 @@ class KafkaScan:
         if self._key is not None and records.keys is not None:
             key = self._decoded(self._key, KEY, records, records.keys, self.requested(KEY))
         rows, kinds, messages = self._with_tombstones(value, records)
+        if key is not None and key.malformed:
+            # Whose key cannot be read is left out whole.
+            broken = pa.array([each.message for each in key.malformed], messages.type)
+            kept = pc.invert(pc.is_in(messages, broken))
+            rows, kinds, messages = rows.filter(kept), kinds.filter(kept), messages.filter(kept)
         key_at = _places(key, messages, len(records.values)) if key is not None else None
         if self.checked.options.verify_integrity and key is not None and key_at is not None:
             self._verify(rows, key, key_at, messages, records)

@@ -312,6 +312,15 @@ def test_a_query_leaves_out_what_it_says(session: Session, define: Define, send:
     assert rows(session, shown) == [("t", "id")]
 
 
+def test_a_record_whose_key_cannot_be_read_is_left_out_whole(session: Session, define: Define, send: Send) -> None:
+    define("id BIGINT, v STRING", format="json", key_format="json", key_fields="id", value_fields__include="EXCEPT_KEY")
+    send({"v": "one"}, key=b'{"id": 1}')
+    send({"v": "badkey"}, key=b"raw")
+    send({"v": "three"}, key=b'{"id": 3}')
+    hint = "/*+ OPTIONS('key.json.ignore-parse-errors' = 'true') */"
+    assert rows(session, f"SELECT id, v FROM t {hint}") == [(1, "one"), (3, "three")]
+
+
 def test_with_exactly_once_a_statement_that_fails_leaves_nothing(
     session: Session, define: Define, broker: str, topic: str
 ) -> None:
