@@ -7,7 +7,7 @@ from storage import MAIN_BRANCH, Catalog, Identifier, Table
 from .current_names import CurrentNames
 from .entities import Reconciled, commit_time, moment_of_ms
 from .generations import record_beginning, set_former_apart
-from .recorder import LineageRecorder, commits_of, remember
+from .recorder import LineageRecorder, as_branch, commits_of, remember
 
 # By database, table and branch, how far each is known to be recorded.
 Until = Mapping[tuple[str, str, str], Reconciled]
@@ -43,7 +43,9 @@ def reconcile(table: Table, recorder: LineageRecorder, catalog: Catalog, until: 
     if start > latest:
         return 0
     missing = snapshots.between(start - 1, latest)
-    recorder.record(commits_of(table, missing, recorder, CurrentNames(catalog)))
+    commits = commits_of(table, missing, recorder, CurrentNames(catalog))
+    # What main is since it was replaced may have been written where nobody told lineage.
+    recorder.record(commits if is_known else [*commits, *as_branch(table, commits)])
     if not is_known:
         if missing:
             set_former_apart(table, missing[-1], recorder.store)

@@ -390,7 +390,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             histories = [(branch, branch.snapshots.all()) for branch in branches]
             made = [each for branch, snapshots in histories for each in commits_of(branch, snapshots, recorder, names)]
-            commits += [*made, *_as_branch(table, made)]
+            commits += [*made, *as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.
             _log.warning("The lineage of %s is left out: %s", name, error)
@@ -431,7 +431,7 @@ def commits_of(
     return commits
 
 
-def _as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
+def as_branch(table: Table, commits: Iterable[Commit]) -> list[Commit]:
     """The commits of a main that was a branch, by that branch's name as well: who read it there has named it so."""
     was = table.was_branch
     return [

@@ -93,3 +93,25 @@ def test_a_snapshot_that_is_replaced_was_committed_when_it_was(session: Session)
     Session().sql(READ, "duckdb")
     ghost = next(dot for dot in read_history(Facts(Session()).platform(), 100).dots if was_replaced(dot.ref))
     assert ghost.time_ms == snapshot.time_ms
+
+
+def test_what_was_spoilt_is_known_before_a_rebuild_as_after_it(session: Session) -> None:
+    write(session, "a.src", 1)
+    write(session, "a.src", 2)
+    session.sql(READ, "duckdb")
+    outside(session).table("a.src").branches.create("rm", snapshot_id=1)
+    for number in (7, 8):
+        write(session, "a.src$branch_rm", number)
+        time.sleep(0.002)
+    # Committed later than those of the branch, which is main in the end.
+    write(session, "a.src", 3)
+    Session().sql("CREATE TABLE a.made AS SELECT id FROM a.src", "duckdb")
+    replace_main(session)
+    (bad,) = Session().lineage(session.ref("a.mid@1"), "up").snapshots
+    assert was_replaced(bad)
+    reached = Session().impact(bad)
+    assert {ref.table for ref in reached} == {"src", "mid", "made"}
+    assert {str(ref) for ref in Session().impact(session.ref("a.src@2"))} == {"a.src@2"}
+    Session().rebuild_lineage()
+    assert Session().impact(bad) == reached
+    assert {str(ref) for ref in Session().impact(session.ref("a.src@2"))} == {"a.src@2"}
