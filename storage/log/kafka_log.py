@@ -296,6 +296,11 @@ class KafkaLog:
             yield
         except KafkaException as error:
             raise self._as_own(error.args[0], what) from None
+        except SystemError as error:
+            # Of a callback that was called while the client was about to raise: what it was about to raise is the cause.
+            if isinstance(cause := error.__cause__, KafkaException):
+                raise self._as_own(cause.args[0], what) from None
+            raise StoreUnavailable(f"Kafka at {self._servers} cannot {what}: {cause or error}.") from None
         except TimeoutError:
             raise StoreUnavailable(f"Kafka at {self._servers} does not answer: cannot {what}.") from None
 
