@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(VERSION != "1.4.2", reason="older versions know fewer functions"),
 ]
 
-SEEDS = scale.seeds(12, 2000, full=200)
+SEEDS = scale.seeds(6, 2000, full=200)
 ITEM = pa.struct([("k", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
 STAMPED = pa.struct([("v", pa.int32()), ("at", pa.string())])
 ARROW = {

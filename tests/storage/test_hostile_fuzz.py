@@ -274,7 +274,7 @@ def attack(seed: int, directory: Path, model: Path, watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", blocks(seeds(300, 10_000, full=1500), 100), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}"
+    "chosen", blocks(seeds(200, 10_000, full=1500), 100), ids=lambda chosen: f"{chosen[0]}-{chosen[-1]}"
 )
 def test_nothing_outside_of_a_hostile_table_is_touched(
     chosen: list[int], tmp_path: Path, model: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch

@@ -148,7 +148,7 @@ def test_what_is_refused(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "aggregation", "first-row"])
-@pytest.mark.parametrize("seed", seeds(20, 400))
+@pytest.mark.parametrize("seed", seeds(8, 400, full=40))
 def test_places_are_those_of_rows_taken_one_by_one(engine: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     moving = MovingKeys(
