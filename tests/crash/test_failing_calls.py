@@ -29,10 +29,12 @@ from storage.maintain.references import needed_files
 from storage.metadata.table_store import TableStore
 from storage.metadata.tag import Tag
 from tests.crash.failing_files import BEFORE, MODES, TORN, FailingFileIO
-from tests.scale import LONG
+from tests.scale import FULL, LONG
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 IDENTIFIER = Identifier("a", "t")
+# Of protocols with more calls than these, every second one that only reads does not fail, but in `make test-full`.
+_MANY = 60
 
 
 def rows(*ids: int, text: str = "new") -> pa.Table:
@@ -244,6 +246,8 @@ def test_any_call_may_fail(name: str, tmp_path: Path) -> None:
     assert len(calls) > reads, "a protocol changes something"
     for number, call in enumerate(calls):
         only_reads = call.startswith(("read", "exists", "list"))
+        if only_reads and number % 2 and len(calls) > _MANY and not FULL:
+            continue
         for mode in (BEFORE,) if only_reads else MODES:
             if mode == TORN and call.startswith(("delete /", "delete  ", "replace")):
                 continue
