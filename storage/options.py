@@ -249,7 +249,8 @@ class TableOptions(IcebergOptions, RetentionOptions):
     level_count: int | None = option(
         "num-levels",
         None,
-        "Levels of a bucket. Default: one more than `num-sorted-run.compaction-trigger`.",
+        "Levels of a bucket; fixed with `changelog-producer` = `full-compaction`. Default: one more than "
+        "`num-sorted-run.compaction-trigger`.",
         "whole number",
         least=2,
     )
