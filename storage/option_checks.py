@@ -229,6 +229,8 @@ def _check_declared(read: Options, texts: Mapping[str, str], keys: AbstractSet[s
             raise InvalidRequest(
                 f"Option {key!r} = {texts[key]!r}: leave out the blanks around it, which Paimon does not read."
             )
+        if declared.metadata["kind"] == "text" and declared.metadata["default"] and not texts[key].strip():
+            raise InvalidRequest(f"Option {key!r} = {texts[key]!r}: a name is needed, not a blank text.")
         if least is not None and value < least:
             raise InvalidRequest(f"Option {key!r} = {value!r}: it is {least} at the least.")
         if most is not None and value > most:

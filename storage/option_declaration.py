@@ -12,7 +12,6 @@ from .option_texts import (
     parse_by_level,
     parse_directory,
     parse_duration_ms,
-    parse_name,
     parse_names,
     parse_size_bytes,
 )
@@ -26,7 +25,6 @@ READERS: dict[str, Any] = {
     "names, separated by commas": parse_names,
     "values by level": parse_by_level,
     "directory": parse_directory,
-    "name": parse_name,
 }
 
 # What Paimon's Java library reads: numbers of 32 bits, sizes and lengths of time of 64.

@@ -61,13 +61,6 @@ def parse_by_level(text: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(level), value.strip().lower()) for level, _, value in pairs)
 
 
-def parse_name(text: str) -> str:
-    """A name, which is not blank."""
-    if not text.strip():
-        raise InvalidRequest("a name is needed, not a blank text.")
-    return text
-
-
 def parse_names(text: str) -> tuple[str, ...]:
     """The parts of a comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -181,7 +181,6 @@ class TableOptions(IcebergOptions, RetentionOptions):
         "partition.default-name",
         "__DEFAULT_PARTITION__",
         "Directory for null and blank partition values; fixed.",
-        "name",
     )
     partition_legacy_name: bool = option(
         "partition.legacy-name",

@@ -276,9 +276,11 @@ class Recovery:
         planned = self.record.tables
         if planned and name not in planned and not self.is_branched(name):
             made = [
-                each for each in self._session.neighbour_tables(name, "down") if each not in planned and each != name
+                each
+                for each in self._session.neighbour_tables(name, "down")
+                if each not in (*planned, name) and self._catalog.exists(each)
             ]
-            if made := [each for each in made if self._catalog.exists(each)]:
+            if made:
                 raise InvalidRequest(
                     f"{name} is no table of recovery {self.branch!r}, and {', '.join(made)}, made from it, would not be computed "
                     f"anew. Correct it in a recovery of its own: snapline recovery start <name> --bad {name}@<snapshot>."

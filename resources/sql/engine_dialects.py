@@ -125,11 +125,12 @@ def spark_text(tree: exp.Expr) -> str:
     """A statement in Spark's SQL. Raises InvalidRequest for what cannot be said in it, and for hints that it does not know."""
     for hint in tree.find_all(exp.Hint):
         for expression in hint.expressions:
-            name = expression.name if isinstance(expression, exp.Anonymous | exp.Var | exp.Column) else expression.key
-            if name.upper() not in _HINTS and not isinstance(expression, exp.JoinHint):
-                raise at(expression, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
             if isinstance(expression, exp.JoinHint):
                 _check_joined(hint, expression)
+                continue
+            name = expression.name if isinstance(expression, exp.Anonymous | exp.Var | exp.Column) else expression.key
+            if name.upper() not in _HINTS:
+                raise at(expression, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))
     try:
         tree = _without_qualify(tree)
         return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)

@@ -341,9 +341,11 @@ def check_merge_engine(schema: TableSchema) -> None:
     another writer is read as long as its rows allow it.
     """
     record_expiry_of(schema, 0)
-    ordering = [*schema.table_options.sequence_field]
-    ordering += [name for group in sequence_groups(schema) for name in group.order_by]
-    for name in ordering:
+    of_groups = [name for group in sequence_groups(schema) for name in group.order_by]
+    for name in of_groups:
+        if schema.options.get(f"fields.{name}.aggregate-function"):
+            raise InvalidRequest(f"Column {name!r} orders a sequence group, so that no function aggregates it.")
+    for name in (*schema.table_options.sequence_field, *of_groups):
         if (data_type := schema.field(name).type).is_nested:
             raise Unsupported(
                 f"Column {name!r} has type {data_type}, whose values have no order: rows have no sequence by it. Name a column "
@@ -377,10 +379,7 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         groups = sequence_groups(schema)
         grouped = {name for group in groups for name in group.columns}
         ordering = {name for group in groups for name in group.order_by}
-        for name in sorted(ordering):
-            if schema.options.get(f"fields.{name}.aggregate-function"):
-                raise InvalidRequest(f"Column {name!r} orders a sequence group, so that no function aggregates it.")
-        # What is given for all columns is not for those that order others.
+        # Those that order others are aggregated by nothing, as in Java.
         declared = {name: None if name in ordering else _declared(schema, name) for name in values}
         for name, function in declared.items():
             if function is not None and name not in grouped and function != "last_non_null_value":

@@ -263,8 +263,8 @@ class _BranchCheck:
                 # One that has become main was made of a main that is no more.
                 return self._untold(snapshot)
             seen.add(branch.paths.branch)
-        is_named = origin is not None or branch.paths.branch == MAIN_BRANCH
-        if not is_named and branch.snapshots.earliest_id() == snapshot.id:
+        is_java_s = origin is None and branch.paths.branch != MAIN_BRANCH
+        if is_java_s and branch.snapshots.earliest_id() == snapshot.id:
             # Java's branches say nothing of where they come from: their first snapshot may be another branch's.
             return self._untold(snapshot)
         return snapshot
