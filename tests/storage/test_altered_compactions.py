@@ -9,6 +9,7 @@ from pyarrow import int64, schema
 
 from storage import Catalog, InvalidRequest, SetOptions, Table
 from tests.scale import seeds
+from tests.storage.told_rows import applied, by_key
 
 _SCHEMA = schema([("k", int64()), ("v", int64())])
 _SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
@@ -63,15 +64,15 @@ def test_rows_and_changes_stay_what_they_are(tmp_path: Path, engine: str, produc
             table.compact(full=chance.random() < 0.5)
         if chance.random() < 0.2:
             table.compact(full=True)
-            assert _rows(table) == rows
+            assert by_key(table.to_arrow()) == rows
             latest = table.snapshots.latest_id()
             if not tells or latest is None:
                 continue
-            copy = _applied(copy, table.changes(after=read, until=latest).to_pylist())
+            copy = applied(copy, table.changes(after=read, until=latest).to_pylist())
             assert copy == rows
             read = latest
     table.compact(full=True)
-    assert _rows(table) == rows
+    assert by_key(table.to_arrow()) == rows
 
 
 @pytest.mark.parametrize("engine", ["partial-update", "sums"])
@@ -88,7 +89,7 @@ def test_no_row_goes_with_the_levels(tmp_path: Path, engine: str, looks_up: str,
     table = table.alter(SetOptions({lowered: "3"}))
     table.write(Rows.from_pydict({"k": [3], "v": [30]}, _SCHEMA))
     table.compact(full=True)
-    assert _rows(table) == {1: 10, 2: 20, 3: 30}
+    assert by_key(table.to_arrow()) == {1: 10, 2: 20, 3: 30}
 
 
 def test_levels_stay_where_the_highest_tells_what_was_told(tmp_path: Path) -> None:
@@ -118,19 +119,3 @@ def _write(table: Table, chance: random.Random, rows: dict[int, int]) -> None:
             rows[key] = rows.get(key, 0) + value
         elif engine != "first-row" or key not in rows:
             rows[key] = value
-
-
-def _rows(table: Table) -> dict[int, int]:
-    rows = table.to_arrow()
-    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
-
-
-def _applied(state: dict[int, int], changes: list[dict[str, int]]) -> dict[int, int]:
-    """What changes make of rows: fails for one that does not fit what there is, as one that is told twice."""
-    state = dict(state)
-    for change in changes:
-        if change["rowkind"] in ("+I", "+U"):
-            state[change["k"]] = change["v"]
-        else:
-            assert state.pop(change["k"], None) == change["v"], f"{change} goes from {state}"
-    return state

@@ -1,13 +1,13 @@
 """A reading of changes that begins at any snapshot, and what follows: each change once, however late a compaction tells of it."""
 
 import random
-from collections.abc import Iterable
 
 import pytest
 from pyarrow import Table as Rows
 from pyarrow import int64, schema
 
 from storage import Catalog, Table
+from tests.storage.told_rows import applied, by_key
 
 _SCHEMA = schema([("k", int64()), ("v", int64())])
 _TABLES = {
@@ -53,46 +53,26 @@ def _write(table: Table, rows: dict[int, int]) -> None:
     table.write(Rows.from_pydict({"k": [*rows], "v": [*rows.values()]}, _SCHEMA))
 
 
-def _applied(state: dict[int, int], changes: Iterable[dict[str, object]]) -> dict[int, int]:
-    """What changes make of rows: fails for one that does not fit what there is, as one that is told twice."""
-    state = dict(state)
-    for change in changes:
-        key, kind = change["k"], change["rowkind"]
-        assert isinstance(key, int)
-        if kind in ("+I", "+U"):
-            assert key not in state, f"{change} comes to {state}"
-            value = change["v"]
-            assert isinstance(value, int)
-            state[key] = value
-        else:
-            assert state.pop(key, None) == change["v"], f"{change} goes from {state}"
-    return state
-
-
-def _by_key(rows: Rows) -> dict[int, int]:
-    return {row["k"]: row["v"] for row in rows.to_pylist()}
-
-
 def test_a_stream_that_begins_at_any_snapshot_tells_each_change_once(table: Table) -> None:
     streams = {"full": table.follow()}
     for number in range(1, (table.snapshots.latest_id() or 0) + 1):
         streams[f"from {number}"] = table.follow("from-snapshot-full", snapshot_id=number)
-    states = {name: _applied({}, stream.step().rows.to_pylist()) for name, stream in streams.items()}  # type: ignore[union-attr]
+    states = {name: applied({}, stream.step().rows.to_pylist()) for name, stream in streams.items()}  # type: ignore[union-attr]
     _go_on(table, random.Random(7), 6)
     table.compact(full=True)
     for name, stream in streams.items():
         for step in stream:
-            states[name] = _applied(states[name], step.rows.to_pylist())
-        assert states[name] == _by_key(table.to_arrow()), name
+            states[name] = applied(states[name], step.rows.to_pylist())
+        assert states[name] == by_key(table.to_arrow()), name
 
 
 def test_a_copy_begins_with_what_changes_have_told(table: Table) -> None:
     begun = {
-        number: _by_key(table.as_told(number).to_arrow()) for number in range(1, (table.snapshots.latest_id() or 0) + 1)
+        number: by_key(table.as_told(number).to_arrow()) for number in range(1, (table.snapshots.latest_id() or 0) + 1)
     }
     table.compact(full=True)
     for number, rows in begun.items():
-        assert _applied(rows, table.changes(after=number).to_pylist()) == _by_key(table.to_arrow()), number
+        assert applied(rows, table.changes(after=number).to_pylist()) == by_key(table.to_arrow()), number
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup"])
@@ -109,10 +89,10 @@ def test_a_rollback_that_marks_rows_and_takes_no_file_away_tells_that_they_go(ca
     after = table.snapshots.latest_id()
     assert after is not None
     table.rollback_to(before)
-    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    begun, copy = table.snapshots.latest_id(), by_key(table.to_arrow())
     assert copy[3] == 30
     table.rollback_to(after)
-    assert _applied(copy, table.changes(after=begun).to_pylist()) == _by_key(table.to_arrow())
+    assert applied(copy, table.changes(after=begun).to_pylist()) == by_key(table.to_arrow())
 
 
 def test_a_merge_on_top_of_other_rows_is_told_with_those_that_it_replaces(catalog: Catalog) -> None:
@@ -120,12 +100,12 @@ def test_a_merge_on_top_of_other_rows_is_told_with_those_that_it_replaces(catalo
     table = catalog.create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
     _write(table, {number: number for number in range(1, 5_000)})
     table.compact(full=True)
-    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    begun, copy = table.snapshots.latest_id(), by_key(table.to_arrow())
     table.branches.create("fix")
     _write(table.on_branch("fix"), {2: 22, 9_999: 1})
     table.on_branch("fix").delete("k = 3")
     table.branches.merge("fix")
-    assert _applied(copy, table.changes(after=begun).to_pylist()) == _by_key(table.to_arrow())
+    assert applied(copy, table.changes(after=begun).to_pylist()) == by_key(table.to_arrow())
 
 
 def test_a_rollback_of_keys_in_several_partitions_is_told(catalog: Catalog) -> None:
@@ -133,6 +113,6 @@ def test_a_rollback_of_keys_in_several_partitions_is_told(catalog: Catalog) -> N
     _write(table, {1: 0, 2: 0})
     table.truncate()
     _write(table, {3: 1})
-    begun, copy = table.snapshots.latest_id(), _by_key(table.to_arrow())
+    begun, copy = table.snapshots.latest_id(), by_key(table.to_arrow())
     table.rollback_to(1)
-    assert _applied(copy, table.changes(after=begun).to_pylist()) == {1: 0, 2: 0}
+    assert applied(copy, table.changes(after=begun).to_pylist()) == {1: 0, 2: 0}

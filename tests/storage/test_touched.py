@@ -12,6 +12,7 @@ from storage import Catalog, Table
 from storage.read.split_read import ReadRequest
 from storage.read.touched import plan_touched
 from tests.scale import seeds
+from tests.storage.told_rows import by_key
 
 _SCHEMA = schema([("k", int64()), ("v", int64())])
 _LATE = {"write-only": "true"}
@@ -37,7 +38,7 @@ def test_keys_are_told_that_read_otherwise(tmp_path: Path, kind: str, seed: int)
     table = Catalog(str(tmp_path)).create_table("d.t", _SCHEMA, primary_key=["k"], options=options)
     for _ in range(8):
         _change(table, chance)
-    states = {each.id: _rows(table.as_told(each.id)) for each in table.snapshots.all()}
+    states = {each.id: by_key(table.as_told(each.id).to_arrow()) for each in table.snapshots.all()}
     request = ReadRequest(table.store, ("k",), None, None)
     for after, until in combinations(states, 2):
         old, new = states[after], states[until]
@@ -59,8 +60,3 @@ def _change(table: Table, chance: random.Random) -> None:
         table.write(Rows.from_pydict({"k": keys, "v": [chance.randrange(100) for _ in keys]}, _SCHEMA))
     if chance.random() < 0.3:
         table.compact(full=chance.random() < 0.5)
-
-
-def _rows(table: Table) -> dict[int, int]:
-    rows = table.to_arrow()
-    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
