@@ -39,7 +39,9 @@ class BrokerProcess:
         self._settings = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
-        self._settings.write_text(_settings(self._port, controller_port, own_port, self.ends_of_transactions.port, directory / "data"))
+        self._settings.write_text(
+            _settings(self._port, controller_port, own_port, self.ends_of_transactions.port, directory / "data")
+        )
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)).wait(
             _PATIENCE_SECONDS
