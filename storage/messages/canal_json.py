@@ -107,8 +107,8 @@ class CanalJson:
         malformed += [
             Malformed(places[index].as_py(), worded(each.field, each.reason)) for index, each in faults.items()
         ]
-        told = {key: self._told(message, key).take(of_rows) for key in metadata}
-        return Decoded(rows, kinds, places.take(of_rows), told, in_order(malformed))
+        metadata_columns = {key: self._told(message, key).take(of_rows) for key in metadata}
+        return Decoded(rows, kinds, places.take(of_rows), metadata_columns, in_order(malformed))
 
     def _wrapped(self, objects: pa.Array) -> pa.Array:
         return pc.binary_join_element_wise("[", objects, "]", "")
@@ -146,13 +146,13 @@ class CanalJson:
         insert, update, delete = self.types
         is_unknown = pc.invert(of_any(kind, self.types))
         lacks = pc.or_(pc.is_null(data), pc.and_(of_any(kind, [update]), self._differ(data, old)))
-        found = []
+        contradictions = []
         for index in pc.indices_nonzero(pc.and_(kept, pc.or_(is_unknown, lacks))).to_pylist():
             said = kind[index].as_py()
             known = f"{insert}, {update} and {delete} are read."
             reason = f'Unknown "type" {said!r}: {known}' if is_unknown[index].as_py() else self._reason(said)
-            found.append((index, reason))
-        return found
+            contradictions.append((index, reason))
+        return contradictions
 
     def _differ(self, data: pa.Array, old: pa.Array) -> pa.Array:
         return pc.fill_null(pc.not_equal(pc.list_value_length(data), pc.list_value_length(old)), True)
@@ -190,8 +190,8 @@ class CanalJson:
         made, kinds, elements = changes_in_order(
             gone.take(order), at.take(order), before_kinds.take(order), rows.take(added), added, after_kinds
         )
-        told = [Fault(updated[each.message].as_py(), each.reason, each.field) for each in faults]
-        return made, kinds, of.take(elements), told
+        update_faults = [Fault(updated[each.message].as_py(), each.reason, each.field) for each in faults]
+        return made, kinds, of.take(elements), update_faults
 
 
 @dataclass(frozen=True)

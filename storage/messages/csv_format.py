@@ -187,8 +187,8 @@ class CsvFormat:
             return f"It is not one line of values quoted by {quote}: {error}."
         if len(lines) == 1 and len(lines[0]) == len(self.fields):
             return ""
-        found = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
-        return f"It has {found}, and not one line of {len(self.fields)} values."
+        content = f"{len(lines)} lines" if len(lines) != 1 else f"{len(lines[0])} values"
+        return f"It has {content}, and not one line of {len(self.fields)} values."
 
 
 def _numbers(column: pa.Array) -> pa.Array:

@@ -110,8 +110,8 @@ class DebeziumJson:
         else:
             whole = read.rows
         rows, kinds, of = self._rows(message)
-        told = {key: column.take(of) for key, column in self._metadata(whole, message, metadata).items()}
-        return Decoded(rows, kinds, places.take(of), told, in_order(malformed))
+        metadata_columns = {key: column.take(of) for key, column in self._metadata(whole, message, metadata).items()}
+        return Decoded(rows, kinds, places.take(of), metadata_columns, in_order(malformed))
 
     def _envelope(self, metadata: Sequence[str]) -> list[DataField]:
         """The message as columns: only what rows and the given keys need."""
@@ -144,7 +144,7 @@ class DebeziumJson:
         lacks_after = pc.and_(of_any(op, known_ops[:-1]), pc.is_null(after))
         needing = [self.delete] if self.is_upsert else [self.update, self.delete]
         lacks_before = pc.and_(of_any(op, needing), pc.is_null(before))
-        found: dict[int, Fault] = {}
+        contradictions: dict[int, Fault] = {}
         for index in pc.indices_nonzero(pc.or_(is_unknown, pc.or_(lacks_after, lacks_before))).to_pylist():
             letter = op[index].as_py()
             if is_unknown[index].as_py():
@@ -154,8 +154,8 @@ class DebeziumJson:
                 reason = f'Its "{self.op_name}" is {letter!r}, and "after" is null.'
             else:
                 reason = _NO_BEFORE.format(kind="UPDATE" if letter == self.update else "DELETE")
-            found[index] = Fault(index, reason)
-        return [fault for index, fault in found.items() if index not in known]
+            contradictions[index] = Fault(index, reason)
+        return [fault for index, fault in contradictions.items() if index not in known]
 
     def _rows(self, message: pa.Table) -> tuple[pa.Table, pa.Array, pa.Array]:
         op, before, after = (message.column(name).combine_chunks() for name in (self.op_name, "before", "after"))

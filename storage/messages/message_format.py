@@ -98,10 +98,10 @@ def read_options(name: str, declared: Mapping[str, FormatOption], given: Mapping
 
 def _value(key: str, option: FormatOption, text: str) -> Any:
     if option.choices:
-        found = next((choice for choice in option.choices if choice.lower() == text.lower()), None)
-        if found is None:
+        match = next((choice for choice in option.choices if choice.lower() == text.lower()), None)
+        if match is None:
             raise InvalidRequest(f"Option {key!r} = {text!r}. Supported: {', '.join(option.choices)}.")
-        return found
+        return match
     try:
         return READERS[option.kind](text)
     except (InvalidRequest, ValueError) as error:

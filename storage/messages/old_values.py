@@ -20,10 +20,10 @@ def rows_before(
     """
     read = codec.read(old, [nullable(each) for each in fields], style, lenient=lenient)
     names = codec.read(pc.binary_join_element_wise('{"old":', old, "}", ""), _NAMES, style, lenient=True)
-    told = names.rows.column("old").combine_chunks()
+    old_names = names.rows.column("old").combine_chunks()
     columns = []
     for field in fields:
-        is_told = pc.is_valid(pc.map_lookup(told, pa.scalar(field.name), "all"))
+        is_told = pc.is_valid(pc.map_lookup(old_names, pa.scalar(field.name), "all"))
         columns.append(
             pc.if_else(
                 is_told, read.rows.column(field.name).combine_chunks(), after.column(field.name).combine_chunks()

@@ -88,10 +88,10 @@ class AlterationParser(BaseParser):
     def _listed(self, parse: Callable[[], Any]) -> list[Any]:
         """What a comma separates, in parentheses or without."""
         wrapped = self._match(TokenType.L_PAREN)
-        found = self._parse_csv(parse)
+        parsed = self._parse_csv(parse)
         if wrapped:
             self._match_r_paren()
-        return found
+        return parsed
 
     def _added_column(self) -> exp.Expr:
         name = self._path()
@@ -128,14 +128,14 @@ class AlterationParser(BaseParser):
         self._of_action = self._if("EXISTS")
         if not has_word and self._is(TokenType.PARTITION):
             start = self._curr
-            found = self._parse_csv(self._parse_partition)
-            for node in (value for partition in found for value in partition.expressions):
+            partitions = self._parse_csv(self._parse_partition)
+            for node in (value for partition in partitions for value in partition.expressions):
                 if not isinstance(node, exp.EQ | exp.Column | exp.Identifier):
                     self.raise_error(
                         f"DROP PARTITION takes values of partition columns, column = value: DELETE FROM … WHERE {node.sql()}",
                         start,
                     )
-            return "drop partition", found
+            return "drop partition", partitions
         return "drop", self._listed(self._path)
 
     def _alter_rename(self) -> tuple[str, Any]:

@@ -139,13 +139,13 @@ def as_typed(node: exp.Expr, name: str, arguments: Sequence[Any], dialect: Any) 
     if upper in _SAME and _holds(node, arguments):
         return node
     try:
-        found = node.sql(dialect, unsupported_level=ErrorLevel.IGNORE)
+        printed = node.sql(dialect, unsupported_level=ErrorLevel.IGNORE)
         typed = f"({', '.join(argument.sql(dialect, unsupported_level=ErrorLevel.IGNORE) for argument in arguments)})"
     except (SqlglotError, AttributeError, TypeError, ValueError):
         return node
     if upper in _BY_UNIT:
-        found, typed = found.upper(), typed.upper()
-    if found[: len(name)].upper() == upper and found[len(name) :] == typed:
+        printed, typed = printed.upper(), typed.upper()
+    if printed[: len(name)].upper() == upper and printed[len(name) :] == typed:
         return node
     return exp.Anonymous(this=name, expressions=list(arguments))
 

@@ -84,11 +84,11 @@ class _Parser(ShowParser):
 
     # --- functions
 
-    def _parse_function_call(self, *arguments: Any, **how: Any) -> exp.Expr | None:
+    def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         called: list[str] = self.__dict__.setdefault("_called", [])
         called.append(self._curr.text if self._curr else "")
         try:
-            return super()._parse_function_call(*arguments, **how)
+            return super()._parse_function_call(*arguments, **named)
         finally:
             called.pop()
 
@@ -108,9 +108,9 @@ class _Parser(ShowParser):
         start = self._index
         for words, parse in _STATEMENTS.items():
             if self._match_text_seq(*words):
-                found = getattr(self, parse)()
-                if found is not None:
-                    return found
+                parsed = getattr(self, parse)()
+                if parsed is not None:
+                    return parsed
                 self._retreat(start)
         for words, advice in NOT_KNOWN.items():
             if self._match_text_seq(*words):
@@ -136,46 +136,46 @@ class _Parser(ShowParser):
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
         start = self._index
-        found = super()._parse_alias(this, explicit)
+        alias = super()._parse_alias(this, explicit)
         self._refuse_bare_as(start)
-        if isinstance(found, exp.Alias) and self._index > start and self._prev.token_type == TokenType.STRING:
+        if isinstance(alias, exp.Alias) and self._index > start and self._prev.token_type == TokenType.STRING:
             self.raise_error("A name stands in back quotes; in quotes it is a text", self._prev)
-        return found
+        return alias
 
-    def _parse_table_alias(self, *arguments: Any, **how: Any) -> Any:
+    def _parse_table_alias(self, *arguments: Any, **named: Any) -> Any:
         start = self._index
-        found = super()._parse_table_alias(*arguments, **how)
+        alias = super()._parse_table_alias(*arguments, **named)
         self._refuse_bare_as(start)
-        return found
+        return alias
 
     def _refuse_bare_as(self, start: int) -> None:
         if self._index > start and self._prev.token_type == TokenType.ALIAS and self._prev.text.upper() == "AS":
             self.raise_error("Expected a name after AS", self._prev)
 
-    def _parse_in(self, *arguments: Any, **how: Any) -> exp.In:
+    def _parse_in(self, *arguments: Any, **named: Any) -> exp.In:
         start = self._curr
-        found = super()._parse_in(*arguments, **how)
-        if not any(found.args.get(key) for key in ("expressions", "query", "unnest", "field")):
+        condition = super()._parse_in(*arguments, **named)
+        if not any(condition.args.get(key) for key in ("expressions", "query", "unnest", "field")):
             self.raise_error("IN takes one value at the least", start)
-        return found
+        return condition
 
-    def _parse_between(self, *arguments: Any, **how: Any) -> exp.Between:
-        found = super()._parse_between(*arguments, **how)
-        if found.args.get("symmetric") is not None:
+    def _parse_between(self, *arguments: Any, **named: Any) -> exp.Between:
+        condition = super()._parse_between(*arguments, **named)
+        if condition.args.get("symmetric") is not None:
             self.raise_error("BETWEEN SYMMETRIC and ASYMMETRIC are not known: write the lower value first", self._prev)
-        return found
+        return condition
 
-    def _parse_limit(self, *arguments: Any, **how: Any) -> exp.Expr | None:
+    def _parse_limit(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         start = self._curr
-        found = super()._parse_limit(*arguments, **how)
-        if isinstance(found, exp.Fetch):
+        limit = super()._parse_limit(*arguments, **named)
+        if isinstance(limit, exp.Fetch):
             self.raise_error("FETCH is not known: write LIMIT n", start)
-        if isinstance(found, exp.Limit):
-            if found.args.get("offset") is not None:
+        if isinstance(limit, exp.Limit):
+            if limit.args.get("offset") is not None:
                 self.raise_error("LIMIT takes one number: write LIMIT n OFFSET m", start)
-            if found.args.get("limit_options") is not None or found.expressions:
+            if limit.args.get("limit_options") is not None or limit.expressions:
                 self.raise_error("LIMIT takes a number of rows, and nothing else", start)
-        return found
+        return limit
 
     def _parse_bitwise(self) -> exp.Expr | None:
         """Each operator by its rank in Spark: shifts before &, & before ^, ^ before |."""
@@ -241,10 +241,10 @@ class _Parser(ShowParser):
     def _parse_replace_table(self) -> exp.Expr | None:
         """REPLACE TABLE …: CREATE OR REPLACE of a table that is there."""
         self._retreat(self._index - 1)
-        found: exp.Expr | None = self._parse_create()
-        if found is not None:
-            found.set("must_exist", True)
-        return found
+        create: exp.Expr | None = self._parse_create()
+        if create is not None:
+            create.set("must_exist", True)
+        return create
 
     def _parse_call(self) -> exp.Expr:
         parts = [self._name()]
@@ -290,26 +290,26 @@ class _Parser(ShowParser):
 
     # --- parts of other statements
 
-    def _parse_create(self, *arguments: Any, **how: Any) -> Any:
+    def _parse_create(self, *arguments: Any, **named: Any) -> Any:
         if self._curr and self._curr.token_type == TokenType.COMMA:
             self.raise_error("Expected what is to be created", self._curr)
-        return super()._parse_create(*arguments, **how)
+        return super()._parse_create(*arguments, **named)
 
-    def _parse_csv(self, *arguments: Any, **how: Any) -> Any:
+    def _parse_csv(self, *arguments: Any, **named: Any) -> Any:
         if self._curr and self._curr.token_type == TokenType.COMMA:
             self.raise_error("Expected something before the comma", self._curr)
-        found = super()._parse_csv(*arguments, **how)
+        parsed = super()._parse_csv(*arguments, **named)
         # What looked like types may be something else, if they do not end here.
         of_types = self.__dict__.get("_in_types") and not self._is(TokenType.R_PAREN)
         if self._prev and self._prev.token_type == TokenType.COMMA and not of_types:
             self.raise_error("Expected something after the comma", self._prev)
-        return found
+        return parsed
 
-    def _parse_types(self, *arguments: Any, **how: Any) -> Any:
+    def _parse_types(self, *arguments: Any, **named: Any) -> Any:
         before = self.__dict__.get("_in_types", False)
         self.__dict__["_in_types"] = True
         try:
-            return super()._parse_types(*arguments, **how)
+            return super()._parse_types(*arguments, **named)
         finally:
             self.__dict__["_in_types"] = before
 
@@ -325,21 +325,22 @@ class _Parser(ShowParser):
             self.raise_error("Expected AS")
         return self.expression(WatermarkConstraint(this=column, expression=self._parse_disjunction()))
 
-    def _parse_primary_key(self, *arguments: Any, **how: Any) -> Any:
-        found = super()._parse_primary_key(*arguments, **how)
+    def _parse_primary_key(self, *arguments: Any, **named: Any) -> Any:
+        primary_key = super()._parse_primary_key(*arguments, **named)
         self._match_text_seq("NOT", "ENFORCED")
         # Whether the key is enforced has one answer; what stands beside is left for who reads the tree to refuse.
-        found.set(
-            "options", [argument for argument in found.args.get("options") or () if argument != "NOT ENFORCED"] or None
+        primary_key.set(
+            "options",
+            [argument for argument in primary_key.args.get("options") or () if argument != "NOT ENFORCED"] or None,
         )
-        if found.args.get("include") is not None and not any(found.args["include"].args.values()):
-            found.set("include", None)
-        return found
+        if primary_key.args.get("include") is not None and not any(primary_key.args["include"].args.values()):
+            primary_key.set("include", None)
+        return primary_key
 
-    def _parse_table_parts(self, *arguments: Any, **how: Any) -> Any:
+    def _parse_table_parts(self, *arguments: Any, **named: Any) -> Any:
         # Before the table (INSERT INTO /*+ … */ t) or behind it.
         options = self._hint_options()
-        table = super()._parse_table_parts(*arguments, **how)
+        table = super()._parse_table_parts(*arguments, **named)
         options += self._hint_options()
         if options and table is not None:
             table.meta[HINT_OPTIONS] = options

@@ -99,44 +99,44 @@ class ExportParser(AlterationParser):
     def _copy_options(self) -> list[tuple[str, OptionValue | None]]:
         """(key [value | (value, …) | *], …)"""
         self._match_l_paren()
-        found: list[tuple[str, OptionValue | None]] = []
+        options: list[tuple[str, OptionValue | None]] = []
         while True:
             key = self._option_key()
             if self._match(TokenType.L_PAREN):
-                found.append((key, tuple(self._parse_csv(self._option_value))))
+                options.append((key, tuple(self._parse_csv(self._option_value))))
                 self._match_r_paren()
             elif self._match(TokenType.STAR):
-                found.append((key, ("*",)))
+                options.append((key, ("*",)))
             else:
                 value = None if self._is(TokenType.COMMA) or self._is(TokenType.R_PAREN) else self._option_value()
-                found.append((key, value))
-            self._refuse_twice([each.lower() for each, _ in found])
+                options.append((key, value))
+            self._refuse_twice([each.lower() for each, _ in options])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
-        return found
+        return options
 
     def _spark_options(self) -> list[tuple[str, str]]:
         """(key [=] value, …)"""
         self._match_l_paren()
-        found: list[tuple[str, str]] = []
+        options: list[tuple[str, str]] = []
         while True:
             parts = self._texts_side_by_side()
             if len(parts) == 2:
                 # A text behind a text is its value.
                 self._advance()
-                found.append((parts[0], parts[1]))
+                options.append((parts[0], parts[1]))
             else:
                 key = self._option_key()
                 self._match(TokenType.EQ)
                 if len(parts) > 1 or len(self._texts_side_by_side()) > 1:
                     self.raise_error("Expected one text as an option and one as its value")
-                found.append((key, self._option_value()))
-            self._refuse_twice([each.lower() for each, _ in found])
+                options.append((key, self._option_value()))
+            self._refuse_twice([each.lower() for each, _ in options])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
-        return found
+        return options
 
     def _texts_side_by_side(self) -> list[str]:
         """The literals that the next token, which is one text, was made of."""

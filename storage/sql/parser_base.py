@@ -12,18 +12,18 @@ class BaseParser(DatabricksParser):
     """sqlglot's parser of Databricks' SQL, with the small parts of which statements are made up."""
 
     def _name(self) -> exp.Expr:
-        found = self._parse_id_var()
-        if found is None:
+        name = self._parse_id_var()
+        if name is None:
             self.raise_error("Expected a name")
-        assert found is not None
-        return found
+        assert name is not None
+        return name
 
     def _table(self) -> exp.Table:
-        found = self._parse_table_parts(schema=True)
-        if not isinstance(found, exp.Table):
+        table = self._parse_table_parts(schema=True)
+        if not isinstance(table, exp.Table):
             self.raise_error("Expected the name of a table")
-        assert isinstance(found, exp.Table)
-        return found
+        assert isinstance(table, exp.Table)
+        return table
 
     def _if(self, *words: str) -> bool:
         return bool(self._match_text_seq("IF", *words))
@@ -49,17 +49,17 @@ class BaseParser(DatabricksParser):
     def _options(self) -> list[tuple[str, str]]:
         """('key' = 'value', …)"""
         self._match_l_paren()
-        found = []
+        options = []
         while True:
             key = self._text()
             if not self._match(TokenType.EQ):
                 self.raise_error("Expected =")
-            found.append((key, self._text()))
-            self._refuse_twice([each for each, _ in found])
+            options.append((key, self._text()))
+            self._refuse_twice([each for each, _ in options])
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
-        return found
+        return options
 
     def _refuse_twice(self, keys: Sequence[str]) -> None:
         """Raise an error if the last of some keys is there before."""
@@ -69,11 +69,11 @@ class BaseParser(DatabricksParser):
     def _keys(self) -> list[str]:
         """('key', …)"""
         self._match_l_paren()
-        found = [self._text()]
+        keys = [self._text()]
         while self._match(TokenType.COMMA):
-            found.append(self._text())
+            keys.append(self._text())
         self._match_r_paren()
-        return found
+        return keys
 
     def _is(self, kind: TokenType) -> bool:
         return bool(self._curr) and self._curr.token_type == kind

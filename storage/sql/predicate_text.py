@@ -74,8 +74,8 @@ def is_condition(text: str) -> bool:
 
 
 def _said(error: SqlglotError) -> str:
-    found = error.errors if isinstance(error, ParseError) else []
-    return found[0].get("description") or str(error).splitlines()[0] if found else str(error).splitlines()[0]
+    errors = error.errors if isinstance(error, ParseError) else []
+    return errors[0].get("description") or str(error).splitlines()[0] if errors else str(error).splitlines()[0]
 
 
 def _refuse_nested(text: str) -> None:
@@ -105,8 +105,8 @@ def predicate_of(node: Any) -> Predicate:
     if any(value for key, value in node.args.items() if key not in _USED.get(type(node), node.args)):
         raise InvalidRequest(f"{node.sql(SnaplineSql)!r} cannot be used as a condition. {_HELP}")
     negated ^= bool(node.args.get("negate"))
-    found = _predicate_of(node)
-    return found.negated() if negated else found
+    predicate = _predicate_of(node)
+    return predicate.negated() if negated else predicate
 
 
 def _predicate_of(node: Any) -> Predicate:

@@ -83,15 +83,15 @@ def refuse_impure_query(tree: exp.Expr, what: str) -> None:
 
 def tables_of(tree: exp.Expr) -> list[exp.Table]:
     """The tables and views that a query reads; names of its own WITH clauses left out."""
-    found: dict[int, exp.Table] = {}
+    tables: dict[int, exp.Table] = {}
     for scope in traverse_scope(tree):
         for source in scope.sources.values():
             if isinstance(source, exp.Table):
-                found[id(source)] = source
+                tables[id(source)] = source
     for node in tree.find_all(exp.Table):
         if node.db or not isinstance(node.this, exp.Identifier):
-            found[id(node)] = node
-    return list(found.values())
+            tables[id(node)] = node
+    return list(tables.values())
 
 
 def _check_table(table: exp.Table, what: str, database: str | None) -> None:
@@ -106,11 +106,11 @@ def _check_table(table: exp.Table, what: str, database: str | None) -> None:
             f"{what}: {shown(table)!r} is a table of a catalog that is named: a view reads those of its own."
         )
     try:
-        one = Identifier.parse(f"{table.db}.{table.name}")
+        identifier = Identifier.parse(f"{table.db}.{table.name}")
     except StorageError as error:
         raise InvalidRequest(f"{what}: {error}") from None
-    if one.database in _NO_TABLES or one.system_table is not None:
-        raise Unsupported(f"{what}: {one} is a system table, which a view does not read.")
+    if identifier.database in _NO_TABLES or identifier.system_table is not None:
+        raise Unsupported(f"{what}: {identifier} is a system table, which a view does not read.")
 
 
 def _is_of_queries(node: exp.Expr) -> bool:

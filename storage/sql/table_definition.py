@@ -74,43 +74,43 @@ class TableDefinition:
 
 def define_table(create: exp.Create, *, connectors: Collection[str] = ()) -> TableDefinition:
     """Read a CREATE TABLE. Raises InvalidRequest that names the column, Unsupported for tables of connectors but the given."""
-    found = TableDefinition()
+    definition = TableDefinition()
     numbers = count()
     columns = create.this.expressions if isinstance(create.this, exp.Schema) else []
     for column in columns:
         if isinstance(column, exp.ColumnDef):
-            _column(found, column, numbers)
+            _column(definition, column, numbers)
         elif isinstance(column, exp.PrimaryKey):
-            _key(found, column.expressions)
+            _key(definition, column.expressions)
         elif isinstance(column, WatermarkConstraint):
-            _refuse_second(found.watermark, "WATERMARK")
-            found.watermark = Watermark(column.this.name, column.expression.sql(SnaplineSql))
+            _refuse_second(definition.watermark, "WATERMARK")
+            definition.watermark = Watermark(column.this.name, column.expression.sql(SnaplineSql))
         elif isinstance(column, exp.Constraint):
             # The name of a key is a name for readers of the statement.
             name, keys = column.name, [key for key in column.expressions if isinstance(key, exp.PrimaryKey)]
             if not keys:
                 raise InvalidRequest(f"Constraint {name!r}: only PRIMARY KEY (…) NOT ENFORCED is known.")
-            _key(found, keys[0].expressions)
+            _key(definition, keys[0].expressions)
         elif isinstance(column, exp.Identifier):
             raise InvalidRequest(f"Column {column.name!r} has no type.")
         elif not isinstance(column, exp.LikeProperty):
             raise InvalidRequest(f"{shown(column)!r} cannot be part of a table definition.")
     for setting in _properties(create):
         if isinstance(setting, exp.SchemaCommentProperty):
-            _refuse_second(found.comment, "COMMENT")
-            found.comment = setting.this.name
+            _refuse_second(definition.comment, "COMMENT")
+            definition.comment = setting.this.name
         elif isinstance(setting, exp.PrimaryKey):
-            _key(found, setting.expressions)
+            _key(definition, setting.expressions)
         elif isinstance(setting, exp.PartitionedByProperty):
-            _refuse_second(found.partition_by, "PARTITIONED BY")
-            found.partition_by = [_partition_column(found, key, numbers) for key in setting.this.expressions]
+            _refuse_second(definition.partition_by, "PARTITIONED BY")
+            definition.partition_by = [_partition_column(definition, key, numbers) for key in setting.this.expressions]
         elif isinstance(setting, exp.FileFormatProperty) and _is_paimon(setting):
             # Every table is; whoever reads the name has carried it out.
             _ = setting.this.name
-    found.options = options_of(create)
-    if found.options.get("connector") not in connectors:
-        _refuse_connector(found)
-    return found
+    definition.options = options_of(create)
+    if definition.options.get("connector") not in connectors:
+        _refuse_connector(definition)
+    return definition
 
 
 def _is_paimon(using: exp.FileFormatProperty) -> bool:
@@ -119,9 +119,9 @@ def _is_paimon(using: exp.FileFormatProperty) -> bool:
     return isinstance(word, exp.Expr) and str(dict.get(word.args, "this")).lower() == "paimon"
 
 
-def _key(found: TableDefinition, columns: Sequence[exp.Expr]) -> None:
-    _refuse_second(found.primary_key, "PRIMARY KEY")
-    found.primary_key = [column.name for column in columns]
+def _key(definition: TableDefinition, columns: Sequence[exp.Expr]) -> None:
+    _refuse_second(definition.primary_key, "PRIMARY KEY")
+    definition.primary_key = [column.name for column in columns]
 
 
 def _refuse_second(given: object, what: str) -> None:
@@ -158,15 +158,15 @@ def like_of(create: exp.Create) -> exp.Table | None:
     return None
 
 
-def _partition_column(found: TableDefinition, key: exp.Expr, numbers: "count[int]") -> str:
+def _partition_column(definition: TableDefinition, key: exp.Expr, numbers: "count[int]") -> str:
     # Hive's way: a partition column may be declared where it is named.
     if isinstance(key, exp.ColumnDef):
-        _column(found, key, numbers)
+        _column(definition, key, numbers)
     return key.name
 
 
-def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
-    found.order.append(column.name)
+def _column(definition: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
+    definition.order.append(column.name)
     kinds = [argument.args.get("kind") or argument for argument in column.args.get("constraints") or []]
     for kind in kinds:
         if isinstance(kind, exp.ComputedColumnConstraint):
@@ -180,10 +180,10 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
                     f"Computed column {column.name!r}: {shown((others or kinds)[0])} has no effect on it. Leave it out."
                 )
             _refuse_second(comments[1:], "COMMENT")
-            found.computed_columns.append(made)
+            definition.computed_columns.append(made)
             return
         if isinstance(kind, MetadataConstraint):
-            found.metadata_columns.append(_metadata_column(column, kinds, kind))
+            definition.metadata_columns.append(_metadata_column(column, kinds, kind))
             return
     if column.args.get("kind") is None:
         raise InvalidRequest(f"Column {column.name!r} has no type.")
@@ -194,7 +194,7 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
         if isinstance(kind, exp.NotNullColumnConstraint):
             continue
         if isinstance(kind, exp.PrimaryKeyColumnConstraint):
-            _key(found, [column])
+            _key(definition, [column])
             nullable = False
         elif isinstance(kind, exp.CommentColumnConstraint):
             _refuse_second(comment, "COMMENT")
@@ -206,7 +206,7 @@ def _column(found: TableDefinition, column: exp.ColumnDef, numbers: "count[int]"
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
     kept = type_of(column.args["kind"], nullable=nullable)
     given = None if default is None else default_text(constant_of(default, kept, column.name), kept, column.name)
-    found.fields.append(DataField(next(numbers), column.name, kept, comment, given))
+    definition.fields.append(DataField(next(numbers), column.name, kept, comment, given))
 
 
 def _metadata_column(column: exp.ColumnDef, kinds: Sequence[exp.Expr], metadata: MetadataConstraint) -> MetadataColumn:
@@ -298,17 +298,16 @@ def _comment(node: exp.Expr) -> str | None:
     return None
 
 
-def _refuse_connector(found: TableDefinition) -> None:
-    connector = found.options.pop("connector", None)
+def _refuse_connector(definition: TableDefinition) -> None:
+    connector = definition.options.pop("connector", None)
     if connector not in (None, "paimon", "table-store", "snapline"):
         raise Unsupported(
             f"'connector' = {connector!r} is not there: without the option a table of the store is made, with 'kafka' or "
             "'upsert-kafka' one of a topic. Read any other system in an asset."
         )
-    if found.metadata_columns:
+    if definition.metadata_columns:
         raise Unsupported(
-            f"Metadata columns ({', '.join(each.name for each in found.metadata_columns)}) are declared of a connector's tables. "
-            f"The rows of this one "
-            f"tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave the declaration out, and give them "
-            "other names and types in a VIEW."
+            f"Metadata columns ({', '.join(each.name for each in definition.metadata_columns)}) are declared of a "
+            f"connector's tables. The rows of this one tell {', '.join(METADATA_COLUMNS)} to each query that names them: leave "
+            "the declaration out, and give them other names and types in a VIEW."
         )

@@ -23,7 +23,7 @@ class SnaplineTokenizer(Databricks.Tokenizer):
 
     def tokenize(self, sql: str) -> list[Token]:
         """The tokens of a text. Literals that stand side by side are one, and raw ones are plain, wherever they stand."""
-        found: list[Token] = []
+        tokens: list[Token] = []
         for token in super().tokenize(sql):
             if token.token_type == TokenType.NATIONAL_STRING:
                 raise TokenError(
@@ -34,14 +34,14 @@ class SnaplineTokenizer(Databricks.Tokenizer):
                     f"0x{token.text} in line {token.line} is no number in Spark's SQL: x'{token.text}' are bytes, and a number "
                     "is written with decimal digits."
                 )
-            if token.token_type == TokenType.L_PAREN and found and found[-1].token_type == TokenType.WINDOW:
+            if token.token_type == TokenType.L_PAREN and tokens and tokens[-1].token_type == TokenType.WINDOW:
                 # The function: the clause goes on with a name.
-                found[-1].token_type = TokenType.VAR
+                tokens[-1].token_type = TokenType.VAR
             if token.token_type == TokenType.RAW_STRING:
                 token.token_type = TokenType.STRING
-            if token.token_type == TokenType.STRING and found and found[-1].token_type == TokenType.STRING:
-                first = found[-1]
-                found[-1] = Token(
+            if token.token_type == TokenType.STRING and tokens and tokens[-1].token_type == TokenType.STRING:
+                first = tokens[-1]
+                tokens[-1] = Token(
                     TokenType.STRING,
                     first.text + token.text,
                     token.line,
@@ -51,5 +51,5 @@ class SnaplineTokenizer(Databricks.Tokenizer):
                     [*first.comments, *token.comments],
                 )
             else:
-                found.append(token)
-        return found
+                tokens.append(token)
+        return tokens
