@@ -15,11 +15,11 @@ def in_order_of_arrival(store: TableStore, snapshot: Snapshot, entries: Iterable
     """
     open_entries = {entry.file.name: entry for entry in entries}
     newest_first: list[list[ManifestEntry]] = []
-    one: Snapshot | None = snapshot
-    while one is not None and open_entries:
+    current: Snapshot | None = snapshot
+    while current is not None and open_entries:
         # A rollback adds files that earlier snapshots wrote.
-        if one.operation != "ROLLBACK":
-            added = [entry.file.name for entry in store.delta_of(one) if entry.kind == ADD]
+        if current.operation != "ROLLBACK":
+            added = [entry.file.name for entry in store.delta_of(current) if entry.kind == ADD]
             newest_first.append([open_entries.pop(name) for name in added if name in open_entries])
-        one = store.snapshots.before(one)
+        current = store.snapshots.before(current)
     return [*open_entries.values(), *(entry for group in reversed(newest_first) for entry in group)]

@@ -30,15 +30,15 @@ OF_CHANGES = frozenset({*OF_SNAPSHOTS, "row_kind", "partition"})
 
 def metadata_of_changes(schema: TableSchema, names: Sequence[str]) -> tuple[str, ...]:
     """Which of some names are metadata of changes. Raises InvalidRequest for metadata that only rows in files have."""
-    found = metadata_among(schema, names)
-    for name in found:
+    metadata_names = metadata_among(schema, names)
+    for name in metadata_names:
         if metadata_of(name) not in OF_CHANGES:
-            known = ", ".join(one for one in METADATA_COLUMNS if one in OF_CHANGES)
+            known = ", ".join(column for column in METADATA_COLUMNS if column in OF_CHANGES)
             raise InvalidRequest(
                 f"{name!r} is metadata of rows in files, and a change tells of its commit alone: {known}. Read the table in "
                 "batch."
             )
-    return found
+    return metadata_names
 
 
 def tells_of_commits(request: ReadRequest) -> bool:
@@ -85,21 +85,21 @@ def _origin_at(store: TableStore, place: Place, gone: Sequence[ManifestEntry], o
     files = [(entry.file, origins.files[entry.file.name]) for entry in (*moved, *postponed)]
     # A row that went may have been too old.
     has_one_cause = store.options.record_level_expire_time_ms is None
-    found = together(files, is_one=has_one_cause)
+    origin = together(files, is_one=has_one_cause)
     # Rows that come from a postponed bucket are numbered anew.
-    return FileOrigin() if postponed and found.starts is not None else found
+    return FileOrigin() if postponed and origin.starts is not None else origin
 
 
 def snapshots_of_changes(rows: pa.RecordBatch, origin: FileOrigin) -> np.ndarray:
     """The snapshot that made each change of a file's (int64), UNKNOWN where it cannot be told. The rows have `_VALUE_KIND` and
     `_SEQUENCE_NUMBER`, and none that was replaced (-U) is the last where the one that replaced it follows.
     """
-    found = origin.of(rows.column(SEQUENCE_NUMBER).to_numpy(), rows.num_rows)
+    snapshot_ids = origin.of(rows.column(SEQUENCE_NUMBER).to_numpy(), rows.num_rows)
     if origin.starts is None:
-        return found
+        return snapshot_ids
     kinds = rows.column(VALUE_KIND).to_numpy()
-    following = np.append(np.where(kinds[1:] == UPDATE_AFTER, found[1:], UNKNOWN), UNKNOWN)
-    return np.where(kinds == UPDATE_BEFORE, following, np.where(kinds == DELETE, UNKNOWN, found))
+    following = np.append(np.where(kinds[1:] == UPDATE_AFTER, snapshot_ids[1:], UNKNOWN), UNKNOWN)
+    return np.where(kinds == UPDATE_BEFORE, following, np.where(kinds == DELETE, UNKNOWN, snapshot_ids))
 
 
 def with_metadata(

@@ -138,12 +138,12 @@ class ChangeSplit:
 
     def _together(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """What all parts tell, in memory, in an order in which it can be applied."""
-        told = [pair for part in self.parts for pair in part._rows()]
-        if not told:
+        pairs = [pair for part in self.parts for pair in part._rows()]
+        if not pairs:
             return
-        kinds = pa.chunked_array([kinds for kinds, _ in told]).combine_chunks()
+        kinds = pa.chunked_array([kinds for kinds, _ in pairs]).combine_chunks()
         # Rows that were compared have columns that are NOT NULL.
-        rows = pa.concat_tables([pa.Table.from_batches([rows]) for _, rows in told], promote_options="default")
+        rows = pa.concat_tables([pa.Table.from_batches([rows]) for _, rows in pairs], promote_options="default")
         schema = self.request.store.schema
         keys, partitions = (rows.select(list(names)) for names in (schema.primary_keys, schema.partition_keys))
         retracts = pc.is_in(kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]])).to_numpy(zero_copy_only=False)
@@ -242,13 +242,13 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
     refuse_unsupported(store.schema.options, str(store.identifier), for_writing=False)
     following = store.snapshots.find(after + 1)
     for snapshot_id in range(after + 1, until + 1):
-        found, following = following, store.snapshots.find(snapshot_id + 1)
-        if following is not None and following.takes_back(found):
+        snapshot, following = following, store.snapshots.find(snapshot_id + 1)
+        if following is not None and following.takes_back(snapshot):
             # Its rows are not there, nor in any later snapshot.
             continue
-        if found is not None and store.snapshots.is_in_history(found, following):
-            with told_of_expiry(store, found):
-                yield from _plan_snapshot(replace(request, snapshot=found), found)
+        if snapshot is not None and store.snapshots.is_in_history(snapshot, following):
+            with told_of_expiry(store, snapshot):
+                yield from _plan_snapshot(replace(request, snapshot=snapshot), snapshot)
             continue
         changelog = store.changelogs.find(snapshot_id)
         if changelog is None:
@@ -287,7 +287,7 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
         postponed = live_files(
             request.store.manifests_of(snapshot),
             request.store.manifests.read,
-            lambda one: one.bucket == POSTPONED_BUCKET,
+            lambda entry: entry.bucket == POSTPONED_BUCKET,
         )
         origins = origins_of(request.store, snapshot, postponed) if tells_of_commits(request) else None
         yield from _plan(request, snapshot, postponed, [], origins=origins)
@@ -321,7 +321,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         delta = [entry for entry in delta if entry.bucket != POSTPONED_BUCKET]
     added = [entry for entry in delta if entry.kind == ADD]
     removed = [entry for entry in delta if entry.kind != ADD]
-    told = _told_level(store, snapshot)
+    told_level = _told_level(store, snapshot)
     marks = _marks_of(store, snapshot)
     marked = _marked(store, snapshot, marks, added) if marks.changed else []
     # Where changes are complete, what comes on top of other rows is told with those that it replaces.
@@ -334,8 +334,8 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     yield from _plan(
         request,
         snapshot,
-        [entry for entry in added if entry.file.level >= told],
-        [entry for entry in removed if entry.file.level >= told],
+        [entry for entry in added if entry.file.level >= told_level],
+        [entry for entry in removed if entry.file.level >= told_level],
         marks,
         marked,
         compares=is_complete,
@@ -413,8 +413,8 @@ def _plan(
     came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}
     went = {where: tuple(group) for where, group in groupby(sorted(removed, key=order), place)}
     stayed = {where: tuple(group) for where, group in groupby(sorted(marked, key=order), place)}
-    told = [where for where in sorted(came.keys() | went.keys() | stayed.keys()) if tracks(snapshot, where[0])]
-    together = store.schema.crosses_partitions and len({partition for partition, _ in told}) > 1
+    tracked = [where for where in sorted(came.keys() | went.keys() | stayed.keys()) if tracks(snapshot, where[0])]
+    together = store.schema.crosses_partitions and len({partition for partition, _ in tracked}) > 1
     asked = replace(request, columns=_columns_with_keys(request)) if together else request
     parts = tuple(
         ChangeSplit(
@@ -428,10 +428,10 @@ def _plan(
             marked=stayed.get(where, ()),
             compares=where[0] in compared,
         )
-        for where in told
+        for where in tracked
     )
     if together:
-        yield ChangeSplit(request, snapshot.id, told[0][0], parts=parts)
+        yield ChangeSplit(request, snapshot.id, tracked[0][0], parts=parts)
     else:
         yield from parts
 

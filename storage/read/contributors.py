@@ -26,20 +26,20 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
         return all(values[name] == value for name, value in partition.items())
 
     open_files = {entry.file.name for entry in live_files(store.manifests_of(snapshot), store.manifests.read, inside)}
-    found: list[Snapshot] = []
-    one: Snapshot | None = snapshot
-    while one is not None and open_files:
-        entries = [entry for entry in store.delta_of(one) if inside(entry)]
+    contributing: list[Snapshot] = []
+    current: Snapshot | None = snapshot
+    while current is not None and open_files:
+        entries = [entry for entry in store.delta_of(current) if inside(entry)]
         added = {entry.file.name for entry in entries if entry.kind == ADD} & open_files
         # A rollback adds files that earlier snapshots wrote.
-        if added and one.operation != "ROLLBACK":
+        if added and current.operation != "ROLLBACK":
             open_files -= added
-            if one.commit_kind == COMPACT:
+            if current.commit_kind == COMPACT:
                 open_files |= {entry.file.name for entry in entries if entry.kind != ADD}
             else:
-                found.append(one)
-        store, one = snapshot_before(store, one)
-    return found
+                contributing.append(current)
+        store, current = snapshot_before(store, current)
+    return contributing
 
 
 def snapshot_before(store: TableStore, snapshot: Snapshot) -> tuple[TableStore, Snapshot | None]:

@@ -29,7 +29,7 @@ def row_groups(files: Sequence[DataFile]) -> list[Section]:
             names = ", ".join(file.name for file in together)
             raise Unsupported(f"Data files {names} begin at the same row and hold different numbers of them.")
     return [
-        Section(tuple(SortedRun((file,)) for file in sorted(together, key=lambda one: -one.max_sequence_number)))
+        Section(tuple(SortedRun((file,)) for file in sorted(together, key=lambda member: -member.max_sequence_number)))
         for _, together in sorted(groups.items())
     ]
 

@@ -53,19 +53,22 @@ def metadata_among(schema: TableSchema, names: Sequence[str]) -> tuple[str, ...]
     Raises InvalidRequest for a name that is asked for twice, Unsupported for a table whose rows lie in several files each.
     """
     own = set(schema.column_names)
-    found = tuple(name for name in names if name not in own and metadata_of(name) is not None)
-    if len(set(found)) < len(found):
-        raise InvalidRequest(f"Metadata columns are asked for twice: {', '.join(found)}. Ask once for each.")
-    if found and schema.options.get("data-evolution.enabled", "false") == "true":
+    metadata_names = tuple(name for name in names if name not in own and metadata_of(name) is not None)
+    if len(set(metadata_names)) < len(metadata_names):
+        raise InvalidRequest(f"Metadata columns are asked for twice: {', '.join(metadata_names)}. Ask once for each.")
+    if metadata_names and schema.options.get("data-evolution.enabled", "false") == "true":
         raise Unsupported(
-            f"{found[0]!r} is not told of tables with 'data-evolution.enabled': there the columns of a row lie in several files."
+            f"{metadata_names[0]!r} is not told of tables with 'data-evolution.enabled': there the columns of a row lie in "
+            "several files."
         )
-    return found
+    return metadata_names
 
 
 def refuse_metadata(schema: TableSchema, names: Sequence[str], where: str, hint: str = "") -> None:
     """Raise InvalidRequest for metadata columns in a place that takes the table's own columns alone."""
-    found = metadata_among(schema, sorted(names))
-    if found:
+    metadata_names = metadata_among(schema, sorted(names))
+    if metadata_names:
         own = hint or f"Those are {', '.join(schema.column_names)}."
-        raise InvalidRequest(f"{found[0]!r} is metadata of the rows, and {where} takes the table's own columns. {own}")
+        raise InvalidRequest(
+            f"{metadata_names[0]!r} is metadata of the rows, and {where} takes the table's own columns. {own}"
+        )

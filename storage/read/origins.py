@@ -53,7 +53,7 @@ class FileOrigin:
     def snapshots(self) -> list[int]:
         """The snapshots that its rows may be of."""
         ids = [self.snapshot_id] if self.ids is None else self.ids.tolist()
-        return [one for one in ids if one != UNKNOWN]
+        return [snapshot_id for snapshot_id in ids if snapshot_id != UNKNOWN]
 
     def pieces(self, file: DataFile) -> list[Piece]:
         """The same of a file, as ranges of sequence numbers."""
@@ -84,8 +84,8 @@ class Origins:
         if not self.files:
             return self
         files = {file.name: self.files[file.name] for section in sections for file in section.files}
-        known = {snapshot_id for one in files.values() for snapshot_id in one.snapshots}
-        return Origins(files, {one: self.told[one] for one in known if one in self.told})
+        known = {snapshot_id for origin in files.values() for snapshot_id in origin.snapshots}
+        return Origins(files, {known_id: self.told[known_id] for known_id in known if known_id in self.told})
 
 
 def origins_of(store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> Origins:
@@ -94,22 +94,24 @@ def origins_of(store: TableStore, snapshot: Snapshot, entries: Sequence[Manifest
     Goes back in history until every file is accounted for, or history ends.
     """
     walk = _Walk({entry.file.name: entry for entry in entries}, bool(store.schema.primary_keys))
-    told: dict[int, Told] = {}
-    one: Snapshot | None = snapshot
-    while one is not None and walk.open:
-        told[one.id] = Told(dt.datetime.fromtimestamp(one.time_ms / 1000), one.commit_user, one.commit_identifier)
+    commits: dict[int, Told] = {}
+    current: Snapshot | None = snapshot
+    while current is not None and walk.open:
+        commits[current.id] = Told(
+            dt.datetime.fromtimestamp(current.time_ms / 1000), current.commit_user, current.commit_identifier
+        )
         try:
-            delta = store.delta_of(one)
+            delta = store.delta_of(current)
         except NotFound:
-            if one is snapshot:
+            if current is snapshot:
                 raise
             # It has expired meanwhile: history ends above it.
             break
-        walk.meet(one, delta)
-        is_first = one.id == 1
-        store, one = snapshot_before(store, one)
-        walk.is_complete = one is None and is_first
-    return Origins(walk.resolved([entry.file.name for entry in entries]), told)
+        walk.meet(current, delta)
+        is_first = current.id == 1
+        store, current = snapshot_before(store, current)
+        walk.is_complete = current is None and is_first
+    return Origins(walk.resolved([entry.file.name for entry in entries]), commits)
 
 
 class _Walk:
@@ -141,35 +143,35 @@ class _Walk:
             name = entry.file.name
             if entry.kind != ADD or name not in self.open or name in moved:
                 continue
-            how = _how(snapshot, entry.partition in partitions)
-            if how == "brought":
+            mode = _how(snapshot, entry.partition in partitions)
+            if mode == "brought":
                 is_all_there_is = snapshot.operation in _BRING and entry.partition not in partitions
                 self._brought.setdefault(name, snapshot.id if is_all_there_is else UNKNOWN)
                 continue
             del self.open[name]
-            if how == "copied":
+            if mode == "copied":
                 self._made[name] = self._made_of(entry, gone)
-            elif how == "mixed" and self._has_key and snapshot.operation in _BRING:
-                inputs = self._followed([one for one in gone if one.place == entry.place])
+            elif mode == "mixed" and self._has_key and snapshot.operation in _BRING:
+                inputs = self._followed([removed for removed in gone if removed.place == entry.place])
                 self._joined[name] = snapshot
                 self._made[name] = (inputs, not inputs)
             else:
-                self._wrote[name] = snapshot.id if how == "wrote" else UNKNOWN
+                self._wrote[name] = snapshot.id if mode == "wrote" else UNKNOWN
 
     def _made_of(self, entry: ManifestEntry, gone: Sequence[ManifestEntry]) -> tuple[list[str], bool]:
-        inputs = [one for one in gone if one.place == entry.place]
+        inputs = [removed for removed in gone if removed.place == entry.place]
         # What is not a compaction's own file has rows that came to their bucket, and are numbered anew there.
         is_renumbered = not inputs or entry.file.file_source == WRITTEN
         if is_renumbered:
-            inputs = [one for one in gone if one.partition == entry.partition]
+            inputs = [removed for removed in gone if removed.partition == entry.partition]
         return self._followed(inputs), is_renumbered
 
     def _followed(self, entries: Sequence[ManifestEntry]) -> list[str]:
-        for one in entries:
-            if one.file.name not in self._files:
-                self._files[one.file.name] = one.file
-                self.open[one.file.name] = one
-        return [one.file.name for one in entries]
+        for entry in entries:
+            if entry.file.name not in self._files:
+                self._files[entry.file.name] = entry.file
+                self.open[entry.file.name] = entry
+        return [entry.file.name for entry in entries]
 
     def resolved(self, names: Sequence[str]) -> dict[str, FileOrigin]:
         """Where the rows of files come from."""
@@ -181,14 +183,14 @@ class _Walk:
             pieces[name] = [_whole(self._files[name], brought)]
         # A file is made of older ones, which were met later.
         for name, (inputs, is_renumbered) in reversed(self._made.items()):
-            found = [piece for one in inputs for piece in pieces[one]]
+            inherited = [piece for input_name in inputs for piece in pieces[input_name]]
             if name in self._joined:
-                found = _joined(found, self._files[name], self._joined[name])
-            ids = {snapshot_id for _, _, snapshot_id in found}
+                inherited = _joined(inherited, self._files[name], self._joined[name])
+            ids = {snapshot_id for _, _, snapshot_id in inherited}
             if len(ids) == 1 or not self._has_key or is_renumbered:
                 pieces[name] = [_whole(self._files[name], ids.pop() if len(ids) == 1 else UNKNOWN)]
             else:
-                pieces[name] = list(_apart(found))
+                pieces[name] = list(_apart(inherited))
         return {name: _origin(pieces[name]) for name in names}
 
 
@@ -220,7 +222,7 @@ def _joined(pieces: Sequence[Piece], file: DataFile, snapshot: Snapshot) -> list
     """
     top = max((high for _, high, _ in pieces), default=UNKNOWN)
     known = snapshot.operation == "MERGE"
-    before = [(low, high, one if known else UNKNOWN) for low, high, one in pieces]
+    before = [(low, high, snapshot_id if known else UNKNOWN) for low, high, snapshot_id in pieces]
     return [*before, *([(top + 1, file.max_sequence_number, snapshot.id)] if file.max_sequence_number > top else [])]
 
 

@@ -50,7 +50,9 @@ def numbered(
     """The rows of some row groups, which begin at `starts`, or of a whole file, with the column `POSITION`: where each lies in
     the file.
     """
-    places = None if starts is None else np.concatenate([[0], *(np.arange(*starts[one : one + 2]) for one in groups)])
+    places = (
+        None if starts is None else np.concatenate([[0], *(np.arange(*starts[group : group + 2]) for group in groups)])
+    )
     start = 0
     for batch in batches:
         end = start + batch.num_rows

@@ -111,29 +111,29 @@ class Comparison(Predicate):
         return _COMPARE[self.operator](column, _scalar(self.literal, self.type))
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-        one = stats.get(self.column)
+        column_stats = stats.get(self.column)
         if self.literal is None:
             return False
-        if one is None:
+        if column_stats is None:
             return True
-        if one.null_count == row_count:
+        if column_stats.null_count == row_count:
             return False
-        if one.minimum is None or one.maximum is None:
+        if column_stats.minimum is None or column_stats.maximum is None:
             return True
-        literal, low, high = _placed(self.literal), _placed(one.minimum), _placed(one.maximum)
+        literal, low, high = _placed(self.literal), _placed(column_stats.minimum), _placed(column_stats.maximum)
         match self.operator:
             case "=":
-                return bool(low <= literal <= high) or (one.may_hold_nan and literal == _NAN)
+                return bool(low <= literal <= high) or (column_stats.may_hold_nan and literal == _NAN)
             case "!=":
-                return not (low == high == literal) or _may_be_truncated(self.type) or one.may_hold_nan
+                return not (low == high == literal) or _may_be_truncated(self.type) or column_stats.may_hold_nan
             case "<":
                 return bool(low < literal)
             case "<=":
                 return bool(low <= literal)
             case ">":
-                return bool(high > literal) or (one.may_hold_nan and literal != _NAN)
+                return bool(high > literal) or (column_stats.may_hold_nan and literal != _NAN)
             case _:
-                return bool(high >= literal) or one.may_hold_nan
+                return bool(high >= literal) or column_stats.may_hold_nan
 
     def negated(self) -> "Predicate":
         return replace(self, operator=_OPPOSITE[self.operator])
@@ -165,26 +165,26 @@ class IsIn(Predicate):
         assert self.type is not None
         column = batch.column(self.column)
         known = [literal for literal in self.literals if literal is not None]
-        found = pc.is_in(column, value_set=to_arrow(known, self.type))
+        matches = pc.is_in(column, value_set=to_arrow(known, self.type))
         if self.type.is_float and 0.0 in known:
             # Arrow tells 0.0 from -0.0 here, and nowhere else.
-            found = pc.or_(found, pc.fill_null(pc.equal(column, _scalar(0.0, self.type)), False))
+            matches = pc.or_(matches, pc.fill_null(pc.equal(column, _scalar(0.0, self.type)), False))
         if len(known) < len(self.literals):
-            found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))
-        found = pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), found)
-        return pc.invert(found) if self.is_negated else found
+            matches = pc.if_else(matches, True, pa.scalar(None, pa.bool_()))
+        matches = pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), matches)
+        return pc.invert(matches) if self.is_negated else matches
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-        one = stats.get(self.column)
-        if one is None:
+        column_stats = stats.get(self.column)
+        if column_stats is None:
             return True
-        if one.null_count == row_count:
+        if column_stats.null_count == row_count:
             return False
-        if self.is_negated or one.minimum is None or one.maximum is None:
+        if self.is_negated or column_stats.minimum is None or column_stats.maximum is None:
             return True
-        low, high = _placed(one.minimum), _placed(one.maximum)
+        low, high = _placed(column_stats.minimum), _placed(column_stats.maximum)
         return any(
-            low <= literal <= high or (one.may_hold_nan and literal == _NAN)
+            low <= literal <= high or (column_stats.may_hold_nan and literal == _NAN)
             for literal in map(_placed, self.literals)
             if literal is not None
         )
@@ -212,10 +212,10 @@ class IsNull(Predicate):
         return pc.is_valid(column) if self.is_negated else pc.is_null(column)
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-        one = stats.get(self.column)
-        if one is None or one.null_count is None:
+        column_stats = stats.get(self.column)
+        if column_stats is None or column_stats.null_count is None:
             return True
-        return one.null_count < row_count if self.is_negated else one.null_count > 0
+        return column_stats.null_count < row_count if self.is_negated else column_stats.null_count > 0
 
     def negated(self) -> "Predicate":
         return replace(self, is_negated=not self.is_negated)
@@ -239,16 +239,16 @@ class StartsWith(Predicate):
         return self
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        found = pc.starts_with(batch.column(self.column), self.prefix)
-        return pc.invert(found) if self.is_negated else found
+        matches = pc.starts_with(batch.column(self.column), self.prefix)
+        return pc.invert(matches) if self.is_negated else matches
 
     def may_match(self, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-        one = stats.get(self.column)
-        if one is not None and one.null_count == row_count:
+        column_stats = stats.get(self.column)
+        if column_stats is not None and column_stats.null_count == row_count:
             return False
-        if one is None or one.minimum is None or one.maximum is None or self.is_negated:
+        if column_stats is None or column_stats.minimum is None or column_stats.maximum is None or self.is_negated:
             return True
-        return bool(one.minimum[: len(self.prefix)] <= self.prefix <= one.maximum)
+        return bool(column_stats.minimum[: len(self.prefix)] <= self.prefix <= column_stats.maximum)
 
     def negated(self) -> "Predicate":
         return replace(self, is_negated=not self.is_negated)
@@ -321,8 +321,8 @@ def _mask_of_float(column: pa.Array, operator: str, literal: Any, kind: DataType
     """Which numbers compare so, as in Spark: NaN equals NaN, and is larger than all others."""
     nan = pc.is_nan(column)
     if literal is None or not _is_nan(literal):
-        found = _COMPARE[operator](column, _scalar(literal, kind))
-        return pc.or_(found, nan) if operator in (">", ">=") and literal is not None else found
+        matches = _COMPARE[operator](column, _scalar(literal, kind))
+        return pc.or_(matches, nan) if operator in (">", ">=") and literal is not None else matches
     if operator in ("=", ">="):
         return nan
     if operator in ("!=", "<"):

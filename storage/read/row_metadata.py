@@ -36,7 +36,7 @@ class RowMetadata:
         self._files: dict[str, int] = {}
         self._of_files: list[DataFile] = []
         wanted = set(self._keys.values())
-        by_number = any(one.starts is not None for one in sources.origins.files.values())
+        by_number = any(origin.starts is not None for origin in sources.origins.files.values())
         has_key = bool(store.schema.primary_keys)
         self.stored = [
             *([SEQUENCE_NUMBER] if has_key and ("sequence_number" in wanted or by_number) else []),
@@ -76,7 +76,7 @@ class RowMetadata:
                 return pa.repeat(pa.scalar(self._sources.bucket, kind), rows.num_rows)
             case "partition":
                 return pa.repeat(pa.scalar(self._partition, kind), rows.num_rows)
-        return pa.array([self._of_file(key, one) for one in self._of_files], kind).take(pa.array(files))
+        return pa.array([self._of_file(key, file) for file in self._of_files], kind).take(pa.array(files))
 
     def _of_file(self, key: str, file: DataFile) -> Any:
         if key == "file_path":
@@ -86,15 +86,15 @@ class RowMetadata:
     def _snapshots(self, rows: pa.RecordBatch, files: np.ndarray) -> np.ndarray:
         """The snapshot that wrote each row."""
         sequence = rows.column(SEQUENCE_NUMBER).to_numpy() if SEQUENCE_NUMBER in self.stored else None
-        found = np.full(rows.num_rows, UNKNOWN, np.int64)
+        snapshot_ids = np.full(rows.num_rows, UNKNOWN, np.int64)
         for number in np.unique(files):
             of_file = files == number
             origin = self._sources.origins.files[self._of_files[number].name]
-            found[of_file] = origin.of(None if sequence is None else sequence[of_file], int(of_file.sum()))
-        return found
+            snapshot_ids[of_file] = origin.of(None if sequence is None else sequence[of_file], int(of_file.sum()))
+        return snapshot_ids
 
 
-def of_snapshots(key: str, ids: np.ndarray, told: Mapping[int, Told], kind: pa.DataType) -> pa.Array:
+def of_snapshots(key: str, ids: np.ndarray, commits: Mapping[int, Told], kind: pa.DataType) -> pa.Array:
     """A metadata column of `OF_SNAPSHOTS`, of its type, for rows of some snapshots."""
     unique, places = np.unique(ids, return_inverse=True)
     values: list[Any] = []
@@ -104,5 +104,5 @@ def of_snapshots(key: str, ids: np.ndarray, told: Mapping[int, Told], kind: pa.D
         elif key == "snapshot_id":
             values.append(snapshot_id)
         else:
-            values.append(getattr(told[snapshot_id], "time" if key == "commit_time" else key))
+            values.append(getattr(commits[snapshot_id], "time" if key == "commit_time" else key))
     return pa.array(values, kind).take(pa.array(places))

@@ -215,7 +215,11 @@ class Scan:
             if len(section.files) > 1 or section.is_cut or statistics.may_match(self.predicate, section.files[0])
         ]
         indexes = FileIndexes(self.store, self.predicate)
-        return indexes.keep(kept, lambda one: None if len(one.files) > 1 or one.is_cut else one.files[0], directory)
+        return indexes.keep(
+            kept,
+            lambda kept_section: None if len(kept_section.files) > 1 or kept_section.is_cut else kept_section.files[0],
+            directory,
+        )
 
     def _pack(self, sections: Sequence[Section]) -> Iterator[list[Section]]:
         options = self.store.options
@@ -302,17 +306,17 @@ class FileStatistics:
         """Statistics of those columns that have any; partition columns are left to the partition."""
         old_fields, same, held = self._schema(file.schema_id)
         known = self._by_id(file, old_fields)
-        found = {}
+        statistics = {}
         # Of a partition column the manifest is right, whatever the file says.
         for name in columns - set(self._store.schema.partition_keys):
             field_id = self._ids[name]
             if field_id in same and field_id in known:
                 # Blanks at the end of a CHAR are in the bounds, and are not read from ORC.
                 if file.format != "orc" or self._store.schema.field(name).type.root != "CHAR":
-                    found[name] = known[field_id]
+                    statistics[name] = known[field_id]
             elif field_id not in held:
-                found[name] = ColumnStats(null_count=file.row_count)
-        return found
+                statistics[name] = ColumnStats(null_count=file.row_count)
+        return statistics
 
     def _schema(self, schema_id: int) -> tuple[Sequence[DataField], set[int], set[int]]:
         """The columns of a schema; ids of those that have the same type by now; ids of all."""

@@ -94,8 +94,10 @@ class Split:
         """
         files = [file for section in self.sections for file in section.files]
         with told_of_expiry(self.request.store, self.request.snapshot):
-            found = [check_file(self.request.store, self.directory, file, whole=whole) for file in files]
-        return any(found)
+            constants_beside_nulls = [
+                check_file(self.request.store, self.directory, file, whole=whole) for file in files
+            ]
+        return any(constants_beside_nulls)
 
     def read(self, *, use_threads: bool = True) -> Iterator[pa.RecordBatch]:
         """The rows of the split, merged and filtered, as batches of `request.schema`; none of them empty.

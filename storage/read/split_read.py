@@ -60,7 +60,7 @@ class ReadRequest:
         own = arrow_schema(self.store.schema.fields_named(self.columns))
         if not self.metadata:
             return own
-        return pa.schema([metadata_field(one) if one in self.metadata else own.field(one) for one in self.names])
+        return pa.schema([metadata_field(name) if name in self.metadata else own.field(name) for name in self.names])
 
 
 def read_sections(
@@ -221,18 +221,20 @@ class _SectionReader:
             batch = self._predicate.filter(batch)
         if not self._output.names:
             return batch.select([])
-        told = {} if self._told is None else self._told.columns(batch)
-        columns = [told[name] if name in told else batch.column(name) for name in self._output.names]
+        metadata_columns = {} if self._told is None else self._told.columns(batch)
+        columns = [
+            metadata_columns[name] if name in metadata_columns else batch.column(name) for name in self._output.names
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._output)
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
-        told = self._system
-        with_sequence = SEQUENCE_NUMBER in told or not (self._engine.last_row_wins and _ranks_decide(runs))
+        system_columns = self._system
+        with_sequence = SEQUENCE_NUMBER in system_columns or not (self._engine.last_row_wins and _ranks_decide(runs))
         keys = {field.name for field in self._key_fields}
         stored = [f"{KEY_PREFIX}{field.name}" if field.name in keys else field.name for field in self._fields]
-        for batch in self.merged(runs, with_sequence=with_sequence, columns=[*stored, *told], piece=section):
-            yield batch.rename_columns([*(field.name for field in self._fields), *told])
+        for batch in self.merged(runs, with_sequence=with_sequence, columns=[*stored, *system_columns], piece=section):
+            yield batch.rename_columns([*(field.name for field in self._fields), *system_columns])
 
     def merged(
         self,

@@ -250,9 +250,9 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
         if mark and store.tags.find(version) is None:
             return _at_watermark(store, int(mark[1]))
         return store.tags.get(version).snapshot
-    found = store.snapshots.find(version)
-    if found is not None and store.snapshots.is_in_history(found):
-        return found
+    snapshot = store.snapshots.find(version)
+    if snapshot is not None and store.snapshots.is_in_history(snapshot):
+        return snapshot
     for tag in store.tags.all():
         # What a tag keeps of another branch is asked for by the tag's name: its number means something else here.
         if tag.snapshot.id == version and tag.is_of_its_branch:
@@ -265,9 +265,9 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
 
 def _at_watermark(store: TableStore, mark: int) -> Snapshot:
     """The earliest snapshot whose watermark has reached a mark."""
-    found = store.snapshots.first_with_watermark(mark)
-    if found is not None:
-        return found
+    snapshot = store.snapshots.first_with_watermark(mark)
+    if snapshot is not None:
+        return snapshot
     latest = store.snapshots.latest()
     raise NotFound(
         f"{store.identifier} has no snapshot with watermark {mark} or later. The latest watermark is "
@@ -278,9 +278,9 @@ def _at_watermark(store: TableStore, mark: int) -> Snapshot:
 def _at_time(store: TableStore, moment: dt.datetime) -> Snapshot:
     """Naive datetimes are local time."""
     time_ms = _milliseconds(moment)
-    found = store.snapshots.at_or_before(time_ms)
-    if found is not None:
-        return found
+    nearest = store.snapshots.at_or_before(time_ms)
+    if nearest is not None:
+        return nearest
     tagged = [tag.snapshot for tag in store.tags.all() if tag.is_of_its_branch and tag.snapshot.time_ms <= time_ms]
     if tagged:
         return max(tagged, key=lambda snapshot: snapshot.time_ms).without_others()
