@@ -124,22 +124,22 @@ def read_records(data: bytes, name: str, types: str | None = None) -> list[dict[
 
 
 @lru_cache(maxsize=64)
-def _wrong_type(found: str, wanted: str) -> str | None:
+def _wrong_type(actual: str, wanted: str) -> str | None:
     """The first field of a schema whose type is another than a schema wants; both as JSON text."""
-    return _first_wrong(json.loads(found), json.loads(wanted), "")
+    return _first_wrong(json.loads(actual), json.loads(wanted), "")
 
 
-def _first_wrong(found: Any, wanted: Any, field: str) -> str | None:
-    if not _kinds(found) <= _kinds(wanted) | {"null"}:
+def _first_wrong(actual: Any, wanted: Any, field: str) -> str | None:
+    if not _kinds(actual) <= _kinds(wanted) | {"null"}:
         return field
-    found, wanted = _not_null(found), _not_null(wanted)
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
+    actual, wanted = _not_null(actual), _not_null(wanted)
+    if not isinstance(actual, dict) or not isinstance(wanted, dict):
         return None
     if wanted["type"] == "array":
-        return _first_wrong(found["items"], wanted["items"], field)
+        return _first_wrong(actual["items"], wanted["items"], field)
     if wanted["type"] == "record":
         types = {each["name"]: each["type"] for each in wanted["fields"]}
-        for item in found["fields"]:
+        for item in actual["fields"]:
             name = item["name"]
             wrong = _first_wrong(item["type"], types[name], name) if name in types else None
             if wrong is not None:

@@ -65,15 +65,15 @@ class AvroReader(DataFileReader):
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
         held: list[Mapping[str, Any]] = []
-        found = 0
+        row_count = 0
         for record in avro.iterate_records(io.BytesIO(self._data), self._path):
             held.append(record)
             if len(held) == BATCH_ROWS:
                 yield self._batch(columns, held)
-                found, held = found + len(held), []
+                row_count, held = row_count + len(held), []
         if held:
             yield self._batch(columns, held)
-        self._expected.check_rows(self._path, found + len(held))
+        self._expected.check_rows(self._path, row_count + len(held))
 
     def _batch(self, columns: Sequence[str], records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         with damage_named(self._path):
@@ -213,8 +213,8 @@ def _stored(value: Any, kind: DataType) -> Any:
     if value is None:
         return None
     if kind.root in ("MAP", "MULTISET"):
-        key, one = _map_types(kind)
-        pairs = [(_stored(name, key), _stored(what, one)) for name, what in value]
+        key, value_type = _map_types(kind)
+        pairs = [(_stored(name, key), _stored(what, value_type)) for name, what in value]
         return dict(pairs) if key.is_text else [{"key": name, "value": what} for name, what in pairs]
     if kind.root == "ARRAY" and kind.element is not None:
         return [_stored(each, kind.element) for each in value]

@@ -148,18 +148,23 @@ def check_types(schema: pa.Schema, expected: ExpectedFile, path: str) -> None:
             raise CorruptData(f"Data file {path} is damaged: its column {field.name!r} is {field.type}, not {wanted}.")
 
 
-def _kind(one: pa.DataType) -> tuple[object, ...]:
+def _kind(arrow_type: pa.DataType) -> tuple[object, ...]:
     """What different spellings of a type have in common: what other writers may choose is left out."""
     types = pa.types
-    if types.is_dictionary(one):
-        return _kind(one.value_type)
-    if types.is_integer(one) or types.is_time(one) or types.is_date(one):
+    if types.is_dictionary(arrow_type):
+        return _kind(arrow_type.value_type)
+    if types.is_integer(arrow_type) or types.is_time(arrow_type) or types.is_date(arrow_type):
         return ("whole number",)
-    if types.is_decimal(one):
-        return ("decimal", one.scale)
-    if types.is_string(one) or types.is_large_string(one) or types.is_binary(one) or types.is_fixed_size_binary(one):
+    if types.is_decimal(arrow_type):
+        return ("decimal", arrow_type.scale)
+    if (
+        types.is_string(arrow_type)
+        or types.is_large_string(arrow_type)
+        or types.is_binary(arrow_type)
+        or types.is_fixed_size_binary(arrow_type)
+    ):
         return ("bytes",)
-    return (one.id,)
+    return (arrow_type.id,)
 
 
 class DataFileReader(ABC):

@@ -44,7 +44,7 @@ def column_type(field: DataField) -> Any:
 
 def highest_id(fields: Sequence[Mapping[str, Any]]) -> int:
     """The highest id of columns and of fields of rows in Iceberg's descriptions of them."""
-    return max((one["id"] for one in _with_inner(fields)), default=0)
+    return max((field["id"] for field in _with_inner(fields)), default=0)
 
 
 def partition_fields(fields: Sequence[DataField]) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def _type(kind: DataType, field_id: int, depth: int, path: str) -> Any:
     if kind.is_timestamp and _LEAST_DIGITS <= kind.precision <= _MOST_DIGITS:
         return _TIMESTAMPS[kind.root]
     if kind.root == "ROW":
-        return {"type": "struct", "fields": [_field(one, f"{path}.{one.name}") for one in kind.fields]}
+        return {"type": "struct", "fields": [_field(field, f"{path}.{field.name}") for field in kind.fields]}
     if kind.root in ("MAP", "MULTISET"):
         key, value = map_types(kind)
         return {

@@ -76,11 +76,11 @@ def _refuse_negative_fractions(name: str, column: pa.Array) -> None:
         if not pa.types.is_timestamp(values.type) or values.type.unit not in ("us", "ns"):
             continue
         numbers = values.cast(pa.int64()).drop_null().to_numpy()
-        found = np.flatnonzero(
+        indices = np.flatnonzero(
             (numbers < 0) & (numbers % (_NANOSECONDS["ms"] // _NANOSECONDS.get(values.type.unit, 1)) != 0)
         )
-        if len(found):
-            value = values.drop_null()[int(found[0])].cast(pa.string()).as_py()
+        if len(indices):
+            value = values.drop_null()[int(indices[0])].cast(pa.string()).as_py()
             raise InvalidRequest(
                 f"Column {name!r} has the timestamp {value}: before 1970, ORC files have no place here for what is finer than a "
                 "millisecond. Use another 'file.format', or cut such times to milliseconds."
@@ -182,11 +182,11 @@ class OrcReader(DataFileReader):
         self, columns: Sequence[str], row_groups: Sequence[int], *, use_threads: bool = True
     ) -> Iterator[pa.RecordBatch]:
         with damage_named(self._path):
-            found = 0
+            row_count = 0
             for stripe in row_groups:
                 ordered = self._stripe(stripe, columns)
-                found += ordered.num_rows
+                row_count += ordered.num_rows
                 for start in range(0, ordered.num_rows, BATCH_ROWS):
                     yield ordered.slice(start, BATCH_ROWS)
-            if columns and found != self._file.nrows:
-                raise damaged(self._path, f"its stripes hold {found} of {self._file.nrows} rows")
+            if columns and row_count != self._file.nrows:
+                raise damaged(self._path, f"its stripes hold {row_count} of {self._file.nrows} rows")

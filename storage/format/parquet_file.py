@@ -207,12 +207,12 @@ class ParquetReader(DataFileReader):
         if column not in names:
             return None
         index = names.index(column)
-        found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-        return [None if each is None or not each.has_min_max else (each.min, each.max) for each in found]
+        statistics = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
+        return [None if each is None or not each.has_min_max else (each.min, each.max) for each in statistics]
 
     def extremes(self, column: str) -> tuple[Any, Any] | None:
         """Smallest and largest value of a column by Parquet's own statistics; None if they do not tell."""
-        known = [] if (found := self.group_extremes(column)) is None else found
+        known = [] if (group_extremes := self.group_extremes(column)) is None else group_extremes
         sure = [each for each in known if each is not None]
         if not known or len(sure) < len(known):
             return None

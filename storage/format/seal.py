@@ -50,10 +50,10 @@ def seal_avro(data: bytes, name: str) -> bytes:
 
 def check_avro(data: bytes, path: str) -> None:
     """Raise CorruptData if a container file names a checksum that it does not have."""
-    found = data.find(_AVRO_FIELD, 0, _HEADER_BYTES)
-    if found < 0:
+    position = data.find(_AVRO_FIELD, 0, _HEADER_BYTES)
+    if position < 0:
         return
-    start = found + len(_AVRO_FIELD)
+    start = position + len(_AVRO_FIELD)
     checksum = zlib.crc32(data[:start], _seed(path))
     checksum = zlib.crc32(memoryview(data)[start + 8 :], zlib.crc32(UNKNOWN.encode(), checksum))
     if data[start : start + 8] != _hex(checksum):
@@ -161,10 +161,10 @@ def footer_bytes(last: bytes | memoryview, size_bytes: int, path: str) -> int:
 
 def _parquet_field(end: memoryview, path: str) -> int | None:
     footer = bytearray(end)
-    found = footer.rfind(_PARQUET_FIELD)
-    if found < 0:
+    position = footer.rfind(_PARQUET_FIELD)
+    if position < 0:
         return None
-    field = found + len(_PARQUET_FIELD)
+    field = position + len(_PARQUET_FIELD)
     named = bytes(footer[field + 8 : field + 16])
     footer[field + 8 : field + 16] = UNKNOWN.encode()
     if named != _hex(zlib.crc32(footer, _seed(path))):

@@ -20,20 +20,20 @@ def delete_old_versions(place: Location, newest: int, options: TableOptions) -> 
     if options.metadata_iceberg_delete_after_commit_enabled:
         versions = place.versions()
         first = max([newest, *versions]) - options.metadata_iceberg_previous_versions_max
-        place.file_io.delete_quietly([place.metadata(one) for one in versions if one < first])
+        place.file_io.delete_quietly([place.metadata(version) for version in versions if version < first])
 
 
 def delete_dropped(place: Location, before: TableMetadata | None, after: TableMetadata) -> None:
     """Delete the manifests, and lists of them, of the snapshots that a version had and its successor has not."""
     if before is None:
         return
-    kept = {same_file(one.manifest_list) for one in after.snapshots}
-    dropped = [one for one in before.snapshots if same_file(one.manifest_list) not in kept]
+    kept = {same_file(snapshot.manifest_list) for snapshot in after.snapshots}
+    dropped = [snapshot for snapshot in before.snapshots if same_file(snapshot.manifest_list) not in kept]
     if not dropped:
         return
     needed = set(_manifests(place, after.snapshots))
     manifests = [path for path in _manifests(place, dropped) if path not in needed]
-    place.file_io.delete_quietly([*manifests, *(place.file(one.manifest_list) for one in dropped)])
+    place.file_io.delete_quietly([*manifests, *(place.file(snapshot.manifest_list) for snapshot in dropped)])
 
 
 def withdraw(store: TableStore) -> None:
@@ -66,15 +66,17 @@ def left_over(store: TableStore) -> list[tuple[str, int, int | None]]:
         content = place.file_io.read_bytes_or_none(place.metadata(version))
         if content is not None:
             snapshots = TableMetadata.from_json(content, place.metadata(version)).snapshots
-            needed |= {place.file(one.manifest_list) for one in snapshots} | set(_manifests(place, snapshots))
+            needed |= {place.file(snapshot.manifest_list) for snapshot in snapshots} | set(_manifests(place, snapshots))
     paths = ((place.file(file.name), file.size_bytes, file.modified_ms) for file in files)
-    return [one for one in paths if one[0] not in needed]
+    return [entry for entry in paths if entry[0] not in needed]
 
 
 def _manifests(place: Location, snapshots: Iterable[IcebergSnapshot]) -> list[str]:
     """The manifests of some snapshots, without those of lists that cannot be read."""
-    found = []
+    paths = []
     for snapshot in snapshots:
         with suppress(NotFound, CorruptData):
-            found += [place.file(one.url) for one in read_list(place.file_io, place.file(snapshot.manifest_list))]
-    return found
+            paths += [
+                place.file(manifest.url) for manifest in read_list(place.file_io, place.file(snapshot.manifest_list))
+            ]
+    return paths

@@ -100,7 +100,7 @@ class FileRecords:
         named = file.value_stats_columns if file.value_stats_columns is not None else file.write_columns
         fields = schema.fields if named is None else schema.fields_named(named)
         nulls, lows, highs = [], [], []
-        for field, stats in zip(fields, deserialize(file.value_stats, [one.type for one in fields]), strict=True):
+        for field, stats in zip(fields, deserialize(file.value_stats, [column.type for column in fields]), strict=True):
             kind = self._kinds.get(field.id)
             if kind is None:
                 continue

@@ -20,10 +20,10 @@ def lag_of(store: TableStore) -> str | None:
     if latest is None:
         return None
     place = location_of(store, store.options)
-    found = newest_version(place, latest.id)
-    if found is None:
+    newest = newest_version(place, latest.id)
+    if newest is None:
         return f"there are no metadata for readers of Iceberg in {place.directory}. {_WAY_ON}"
-    shown, hint = found[0].current, place.file_io.read_number(place.hint)
+    shown, hint = newest[0].current, place.file_io.read_number(place.hint)
     if shown.id != latest.id or hint != latest.id or shown.identity not in (None, identity_of(latest)):
         if store.snapshots.latest_id() != latest.id:
             # Somebody has committed meanwhile.

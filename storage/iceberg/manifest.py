@@ -82,10 +82,10 @@ def write_manifest(
     head = {"partition-spec": spec, "partition-spec-id": "0", "format-version": "2", "content": "data"}
     data = avro.write_records(_manifest_schema(partition), map(_record, entries), codec, path, head)
     file_io.write_bytes(path, data)
-    chosen = [[one for one in entries if one.status == status] for status in (ADDED, EXISTING, DELETED)]
+    chosen = [[entry for entry in entries if entry.status == status] for status in (ADDED, EXISTING, DELETED)]
     files = tuple(len(some) for some in chosen)
-    rows = tuple(sum(one.file["record_count"] for one in some) for some in chosen)
-    lowest = min(one.sequence_number for one in entries)
+    rows = tuple(sum(entry.file["record_count"] for entry in some) for some in chosen)
+    lowest = min(entry.sequence_number for entry in entries)
     summaries = tuple(_summary(entries, number, field) for number, field in enumerate(partition))
     return Manifest(url, len(data), sequence_number, lowest, sequence_number, files, rows, summaries)  # type: ignore[arg-type]
 
@@ -94,8 +94,13 @@ def read_manifest(file_io: FileIO, path: str) -> list[Entry]:
     """The entries of a manifest. Raises CorruptData that names it."""
     try:
         return [
-            Entry(one["status"], one["snapshot_id"], one["sequence_number"], _plain_partition(one["data_file"]))
-            for one in avro.read_records(file_io.read_bytes(path), path)
+            Entry(
+                record["status"],
+                record["snapshot_id"],
+                record["sequence_number"],
+                _plain_partition(record["data_file"]),
+            )
+            for record in avro.read_records(file_io.read_bytes(path), path)
         ]
     except (LookupError, TypeError, ValueError) as error:
         raise CorruptData(f"Iceberg manifest {path} is damaged: {type(error).__name__}: {error}") from None
@@ -105,25 +110,25 @@ def write_list(file_io: FileIO, path: str, manifests: Iterable[Manifest], codec:
     """Write a list of manifests. `legacy`: with the names of fields that Iceberg had up to 1.4."""
     records = [
         {
-            "manifest_path": one.url,
-            "manifest_length": one.size_bytes,
+            "manifest_path": manifest.url,
+            "manifest_length": manifest.size_bytes,
             "partition_spec_id": 0,
             "content": _DATA,
-            "sequence_number": one.sequence_number,
-            "min_sequence_number": one.min_sequence_number,
-            "added_snapshot_id": one.snapshot_id,
-            **dict(zip(_count_names("files", legacy=legacy), one.file_counts, strict=True)),
-            **dict(zip(_count_names("rows", legacy=legacy), one.row_counts, strict=True)),
-            "partitions": list(one.partitions),
+            "sequence_number": manifest.sequence_number,
+            "min_sequence_number": manifest.min_sequence_number,
+            "added_snapshot_id": manifest.snapshot_id,
+            **dict(zip(_count_names("files", legacy=legacy), manifest.file_counts, strict=True)),
+            **dict(zip(_count_names("rows", legacy=legacy), manifest.row_counts, strict=True)),
+            "partitions": list(manifest.partitions),
         }
-        for one in manifests
+        for manifest in manifests
     ]
     file_io.write_bytes(path, avro.write_records(_list_schema(legacy=legacy), records, codec, path))
 
 
 def read_list(file_io: FileIO, path: str) -> list[Manifest]:
     """The manifests in a list. Raises CorruptData that names it, also for one of deletes, which are not written here."""
-    found = []
+    manifests = []
     try:
         for record in avro.read_records(file_io.read_bytes(path), path):
             if record["content"] != _DATA:
@@ -131,7 +136,7 @@ def read_list(file_io: FileIO, path: str) -> list[Manifest]:
             legacy = "added_files_count" not in record
             files = tuple(record[name] for name in _count_names("files", legacy=legacy))
             rows = tuple(record[name] for name in _count_names("rows", legacy=legacy))
-            found.append(
+            manifests.append(
                 Manifest(
                     record["manifest_path"],
                     record["manifest_length"],
@@ -145,7 +150,7 @@ def read_list(file_io: FileIO, path: str) -> list[Manifest]:
             )
     except (LookupError, TypeError, ValueError) as error:
         raise CorruptData(f"Iceberg manifest list {path} is damaged: {type(error).__name__}: {error}") from None
-    return found
+    return manifests
 
 
 def _count_names(what: str, *, legacy: bool) -> list[str]:
@@ -185,7 +190,7 @@ def partition_record(fields: Sequence[DataField], values: Sequence[Any]) -> dict
 
 def _summary(entries: Sequence[Entry], number: int, field: DataField) -> dict[str, Any]:
     """What a list says of one partition column of a manifest."""
-    values = [one.file["partition"][avro_name(field.name)] for one in entries]
+    values = [entry.file["partition"][avro_name(field.name)] for entry in entries]
     present = [value for value in values if value is not None and value == value]
     kind = str(column_type(field))
     factor = 1000 if field.type.is_timestamp else 1
@@ -237,8 +242,8 @@ def _partition_type(field: DataField) -> Any:
 
 def _manifest_schema(partition: Sequence[DataField]) -> Any:
     columns = [
-        _field(avro_name(one.name), number, _partition_type(one), optional=one.type.nullable)
-        for number, one in enumerate(partition, FIRST_PARTITION_FIELD)
+        _field(avro_name(field.name), number, _partition_type(field), optional=field.type.nullable)
+        for number, field in enumerate(partition, FIRST_PARTITION_FIELD)
     ]
     file = _record_type(
         "r2",

@@ -53,13 +53,13 @@ class ManifestSet:
         (`same_file`); None for all that are not among those that came.
         """
         new = dict(added)
-        kept = [one for manifest in manifests for one in self._without(manifest, new, removed)]
+        kept = [kept_manifest for manifest in manifests for kept_manifest in self._without(manifest, new, removed)]
         entries = [make() for make in new.values()]
         self.changed.added_files = len(entries)
         self.changed.added_rows = sum(entry.file["record_count"] for entry in entries)
         merged = self._merged([*kept, *self._write(entries)])
         # Those that were merged at once nobody has seen.
-        names = {self.place.file(one.url) for one in merged}
+        names = {self.place.file(merged_manifest.url) for merged_manifest in merged}
         self._file_io.delete_quietly([path for path in self.written if path not in names])
         self.written = [path for path in self.written if path in names]
         return merged
@@ -78,7 +78,7 @@ class ManifestSet:
         """A manifest as it is, if nothing of it has gone, or else what is written in its place."""
         if removed is not None and not removed:
             return [manifest]
-        entries = [one for one in self._entries(manifest) if one.is_live]
+        entries = [live_entry for live_entry in self._entries(manifest) if live_entry.is_live]
         gone = set()
         for entry in entries:
             key = same_file(entry.url)
@@ -90,15 +90,18 @@ class ManifestSet:
         if not gone:
             return [manifest]
         return self._write(
-            [one.deleted(self.snapshot_id) if same_file(one.url) in gone else one.existing() for one in entries]
+            [
+                live_entry.deleted(self.snapshot_id) if same_file(live_entry.url) in gone else live_entry.existing()
+                for live_entry in entries
+            ]
         )
 
     def _merged(self, manifests: list[Manifest]) -> list[Manifest]:
         """The manifests, small ones written into one once they are many."""
         target = self.options.manifest_target_file_size_bytes
-        small = [one for one in manifests if one.size_bytes < target * 2 // 3]
+        small = [candidate for candidate in manifests if candidate.size_bytes < target * 2 // 3]
         few = len(small) < self.options.metadata_iceberg_compaction_min_file_num
-        full = sum(one.size_bytes for one in small) >= target
+        full = sum(candidate.size_bytes for candidate in small) >= target
         if few or not (full or len(small) >= self.options.metadata_iceberg_compaction_max_file_num):
             return manifests
         entries = []
@@ -108,7 +111,7 @@ class ManifestSet:
                     entries.append(entry)
                 elif entry.status != DELETED:
                     entries.append(entry.existing() if entry.status == ADDED else entry)
-        return [*(one for one in manifests if one not in small), *self._write(entries)]
+        return [*(candidate for candidate in manifests if candidate not in small), *self._write(entries)]
 
     def _entries(self, manifest: Manifest) -> list[Entry]:
         return read_manifest(self._file_io, self.place.file(manifest.url))

@@ -68,7 +68,7 @@ class TableMetadata:
         try:
             value = json.loads(data)
             current = value["current-snapshot-id"]
-            snapshots = [_snapshot(one) for one in value["snapshots"]]
+            snapshots = [_snapshot(snapshot) for snapshot in value["snapshots"]]
             if not snapshots or snapshots[-1].id != current:
                 raise ValueError(f"snapshot {current} is not the last of its snapshots")
             return cls(
@@ -107,7 +107,7 @@ class TableMetadata:
             "last-partition-id": FIRST_PARTITION_FIELD - 1 + len(self.partition),
             "sort-orders": [{"order-id": _ORDER_ID, "fields": []}],
             "default-sort-order-id": _ORDER_ID,
-            "snapshots": [_snapshot_json(one) for one in self.snapshots],
+            "snapshots": [_snapshot_json(snapshot) for snapshot in self.snapshots],
             "current-snapshot-id": self.current.id,
             "properties": dict(self.properties),
             "refs": {
@@ -134,7 +134,9 @@ def shown_snapshot(
 
 def described_schemas(schemas: Sequence[TableSchema]) -> tuple[dict[str, Any], ...]:
     """Versions of a schema as metadata have them. Raises Unsupported, naming the column, for what Iceberg lacks."""
-    return tuple({"type": "struct", "schema-id": one.id, "fields": iceberg_fields(one.fields)} for one in schemas)
+    return tuple(
+        {"type": "struct", "schema-id": schema.id, "fields": iceberg_fields(schema.fields)} for schema in schemas
+    )
 
 
 def described_partition(schema: TableSchema) -> tuple[dict[str, Any], ...]:
@@ -144,7 +146,7 @@ def described_partition(schema: TableSchema) -> tuple[dict[str, Any], ...]:
 
 def highest_column(schemas: Sequence[Mapping[str, Any]]) -> int:
     """The highest id that versions of a schema have given."""
-    return max(highest_id(one["fields"]) for one in schemas)
+    return max(highest_id(schema["fields"]) for schema in schemas)
 
 
 def properties_for(schemas: Sequence[TableSchema]) -> dict[str, str]:

@@ -30,12 +30,12 @@ def name_mapping(schemas: Sequence[TableSchema]) -> list[dict[str, Any]]:
 def _mapping(
     parts: Iterable[tuple[str, int, Any]], names: Mapping[int, set[str]], ambiguous: frozenset[str]
 ) -> list[dict[str, Any]]:
-    found = []
+    mappings = []
     for _, field_id, kind in parts:
         mapped: dict[str, Any] = {"field-id": field_id, "names": sorted(names[field_id] - ambiguous)}
         inner = _mapping(_parts(kind), names, ambiguous)
-        found.append({**mapped, "fields": inner} if inner else mapped)
-    return found
+        mappings.append({**mapped, "fields": inner} if inner else mapped)
+    return mappings
 
 
 def _walk(parts: Iterable[tuple[str, int, Any]], parent: int | None) -> Iterator[tuple[int | None, str, int, Any]]:

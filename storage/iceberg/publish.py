@@ -85,13 +85,13 @@ def refuse_unpublishable(store: TableStore, changed: TableSchema) -> None:
         return
     location_of(store, changed.table_options)
     is_new = store.options.metadata_iceberg_storage == "disabled"
-    for one in map(store.schemas.get, store.schemas.ids()) if is_new else (store.schema,):
-        refuse_misread(one.fields, changed.fields)
+    for schema in map(store.schemas.get, store.schemas.ids()) if is_new else (store.schema,):
+        refuse_misread(schema.fields, changed.fields)
 
 
 def newest_version(place: Location, until: int) -> tuple[TableMetadata, bytes] | None:
     """The newest version up to a number that can be read, and what its file holds."""
-    for version in reversed([one for one in place.versions() if one <= until]):
+    for version in reversed([number for number in place.versions() if number <= until]):
         path = place.metadata(version)
         content = place.file_io.read_bytes_or_none(path)
         with suppress(CorruptData):
@@ -120,9 +120,9 @@ class _Publication:
         # Listed first: a version that is newer than the newest snapshot, which is looked for then, has no snapshot any more.
         self._versions = place.versions()
         self._latest = store.snapshots.latest()
-        found = None if self._latest is None else newest_version(place, self._latest.id)
-        self._found: TableMetadata | None = None if found is None else found[0]
-        self._content: bytes | None = None if found is None else found[1]
+        newest = None if self._latest is None else newest_version(place, self._latest.id)
+        self._found: TableMetadata | None = None if newest is None else newest[0]
+        self._content: bytes | None = None if newest is None else newest[1]
         like = None if self._found is None else self._found.location
         self._place = location_of(store, store.options, like=like)
         self._schemas: list[TableSchema] = [store.schemas.get(number) for number in store.schemas.ids()]
@@ -131,13 +131,13 @@ class _Publication:
 
     def run(self) -> bool:
         """Publish; False if somebody else came first."""
-        latest, found = self._latest, self._found
+        latest, metadata = self._latest, self._found
         if latest is None:
             self._delete_abandoned(0)
             return True
         base = self._base(latest)
-        if found is not None and self._shows(found, latest) and base is not None and base.manifests is not None:
-            return self._refresh(latest, found)
+        if metadata is not None and self._shows(metadata, latest) and base is not None and base.manifests is not None:
+            return self._refresh(latest, metadata)
         return self._make(latest, base)
 
     def _shows(self, metadata: TableMetadata, snapshot: Snapshot) -> bool:
@@ -146,62 +146,64 @@ class _Publication:
     # --- what is there
 
     def _base(self, latest: Snapshot) -> _Base | None:
-        found = self._found
-        if found is None:
+        metadata = self._found
+        if metadata is None:
             return None
-        return _Base(found, self._reusable(found), self._since(found, latest))
+        return _Base(metadata, self._reusable(metadata), self._since(metadata, latest))
 
-    def _reusable(self, found: TableMetadata) -> list[Manifest] | None:
+    def _reusable(self, metadata: TableMetadata) -> list[Manifest] | None:
         """The manifests that a version has, unless they would be written otherwise now."""
-        current = next((one for one in found.schemas if one["schema-id"] == found.current_schema_id), None)
+        current = next(
+            (schema for schema in metadata.schemas if schema["schema-id"] == metadata.current_schema_id), None
+        )
         if (
             current is None
             # Others write some partitions otherwise, and leave out all properties.
-            or not found.properties
-            or found.format_version != FORMAT_VERSION
-            or found.location != self._place.table_url
-            or list(map(dict, found.partition)) != list(self._partition)
+            or not metadata.properties
+            or metadata.format_version != FORMAT_VERSION
+            or metadata.location != self._place.table_url
+            or list(map(dict, metadata.partition)) != list(self._partition)
         ):
             return None
-        if ambiguous_names(self._schemas) and [*map(dict, found.schemas)] != list(self._described):
+        if ambiguous_names(self._schemas) and [*map(dict, metadata.schemas)] != list(self._described):
             # Whether files without ids can still be told by their names is looked at anew.
             return None
         before, now = leaf_types(current["fields"]), leaf_types(self._described[-1]["fields"])
-        if any(before[one][1] != now[one][1] for one in before.keys() & now.keys()):
+        if any(before[field_id][1] != now[field_id][1] for field_id in before.keys() & now.keys()):
             # Bounds of columns are in the form of their type.
             return None
         with suppress(NotFound, CorruptData):
-            return read_list(self._place.file_io, self._place.file(found.current.manifest_list))
+            return read_list(self._place.file_io, self._place.file(metadata.current.manifest_list))
         return None
 
-    def _since(self, found: TableMetadata, latest: Snapshot) -> list[Snapshot] | None:
+    def _since(self, metadata: TableMetadata, latest: Snapshot) -> list[Snapshot] | None:
         """The snapshots after the one that a version shows, if it is known what each of them changed."""
-        first = found.current.id
-        if found.current.identity is None or not first < latest.id <= first + _MOST_FOLLOWED:
+        first = metadata.current.id
+        if metadata.current.identity is None or not first < latest.id <= first + _MOST_FOLLOWED:
             return None
         snapshots = self._store.snapshots
         read = [snapshots.find(number) for number in range(first, latest.id)]
-        history = [one for one in (*read, latest) if one is not None]
+        history = [snapshot for snapshot in (*read, latest) if snapshot is not None]
         # A snapshot without changes of its own may show another state than the one below it.
-        if len(history) <= latest.id - first or any(not self._store.delta_of(one) for one in history[1:]):
+        if len(history) <= latest.id - first or any(not self._store.delta_of(snapshot) for snapshot in history[1:]):
             return None
-        return history[1:] if identity_of(history[0]) == found.current.identity else None
+        return history[1:] if identity_of(history[0]) == metadata.current.identity else None
 
     def _carried(self, latest: Snapshot) -> tuple[IcebergSnapshot, ...]:
         """The older snapshots that readers may still ask for: those that have not expired, or are tagged."""
-        found = self._found
-        if found is None or found.location != self._place.table_url:
+        metadata = self._found
+        if metadata is None or metadata.location != self._place.table_url:
             # Of a table that had another name then its metadata name files that have moved.
             return ()
         known = {number for number in self._store.snapshots.listed_ids() if number < latest.id}
         known |= {number for number in self._tagged().values() if number < latest.id}
-        last = found.current
+        last = metadata.current
         if last.id < latest.id and last.identity is not None:
             here = self._store.snapshots.find(last.id)
             if here is not None and identity_of(here) != last.identity:
                 # Another history, which was left for this one.
                 return ()
-        return tuple(one for one in found.snapshots if one.id in known)
+        return tuple(snapshot for snapshot in metadata.snapshots if snapshot.id in known)
 
     def _tagged(self) -> dict[str, int]:
         """The snapshots that users have tagged, by the tags' names."""
@@ -216,7 +218,7 @@ class _Publication:
     # --- what is written
 
     def _make(self, latest: Snapshot, base: _Base | None) -> bool:
-        store, found = self._store, self._found
+        store, metadata = self._store, self._found
         try:
             shown, written = self._shown(latest, base)
         except (NotFound, CorruptData):
@@ -225,12 +227,12 @@ class _Publication:
             # One of its manifests may be what is lost or damaged.
             shown, written = self._shown(latest, None)
         snapshots = (*self._carried(latest), shown)
-        ids = {one.id for one in snapshots}
+        ids = {snapshot.id for snapshot in snapshots}
         new = TableMetadata(
-            found.uuid if found is not None else store.clock.unique_name(),
+            metadata.uuid if metadata is not None else store.clock.unique_name(),
             self._place.table_url,
             max(store.clock.now_ms(), latest.time_ms),
-            max(highest_column(self._described), 0 if found is None else found.last_column_id),
+            max(highest_column(self._described), 0 if metadata is None else metadata.last_column_id),
             self._described,
             self._schemas[-1].id,
             self._partition,
@@ -264,8 +266,8 @@ class _Publication:
             "added-records": changed.added_rows,
             "deleted-data-files": changed.deleted_files,
             "deleted-records": changed.deleted_rows,
-            "total-data-files": sum(sum(one.file_counts[:2]) for one in listed),
-            "total-records": sum(sum(one.row_counts[:2]) for one in listed),
+            "total-data-files": sum(sum(manifest.file_counts[:2]) for manifest in listed),
+            "total-records": sum(sum(manifest.row_counts[:2]) for manifest in listed),
         }
         carried = self._carried(latest)
         parent = carried[-1].id if carried else None
@@ -278,7 +280,7 @@ class _Publication:
             added, removed = changes(self._store, base.since)
         else:
             added = seen_files(self._store, latest)
-        records = FileRecords(self._store, self._place, {one.id: one for one in self._schemas}, latest.id)
+        records = FileRecords(self._store, self._place, {schema.id: schema for schema in self._schemas}, latest.id)
         entries: dict[str, Callable[[], Entry]] = {
             self._key(path): partial(records.entry, path, entry) for path, entry in added.items()
         }
@@ -289,21 +291,21 @@ class _Publication:
         """By what a file is found in manifests, whoever wrote them."""
         return same_file(self._place.url(path))
 
-    def _refresh(self, latest: Snapshot, found: TableMetadata) -> bool:
+    def _refresh(self, latest: Snapshot, metadata: TableMetadata) -> bool:
         """Say in the version that shows the newest snapshot what has changed besides: schemas, tags, snapshots that expired."""
-        snapshots = (*self._carried(latest), found.current)
-        ids = {one.id for one in snapshots}
+        snapshots = (*self._carried(latest), metadata.current)
+        ids = {snapshot.id for snapshot in snapshots}
         new = replace(
-            found,
-            last_column_id=max(highest_column(self._described), found.last_column_id),
+            metadata,
+            last_column_id=max(highest_column(self._described), metadata.last_column_id),
             schemas=self._described,
             current_schema_id=self._schemas[-1].id,
             snapshots=snapshots,
             tags={name: number for name, number in self._tagged().items() if number in ids},
             properties=properties_for(self._schemas),
         )
-        if not new.says_as(found):
-            new = replace(new, updated_ms=max(self._store.clock.now_ms(), found.updated_ms))
+        if not new.says_as(metadata):
+            new = replace(new, updated_ms=max(self._store.clock.now_ms(), metadata.updated_ms))
             if not self._put(latest, new):
                 return False
         self._end(latest, new)

@@ -38,7 +38,8 @@ def _can_cast_nested(source: DataType, target: DataType) -> bool:
         return can_cast(source.element, target.element)
     names = [[field.name for field in each.fields] for each in (source, target)]
     return names[0] == names[1] and all(
-        can_cast(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True)
+        can_cast(source_field.type, other.type)
+        for source_field, other in zip(source.fields, target.fields, strict=True)
     )
 
 

@@ -112,10 +112,10 @@ def read_options(given: Mapping[str, str]) -> KafkaOptions:
     """Read the options of a Kafka table. Raises InvalidRequest or Unsupported that names the option."""
     options = {**_DEFAULTS, **given}
     for key, choices in _CHOICES.items():
-        found = [choice for choice in choices if choice.lower() == options[key].lower()]
-        if not found:
+        matches = [choice for choice in choices if choice.lower() == options[key].lower()]
+        if not matches:
             raise InvalidRequest(f"Option {key!r} = {options[key]!r}. Supported: {', '.join(choices)}.")
-        options[key] = found[0]
+        options[key] = matches[0]
     value_format = _value_format(options)
     key_format = options.get("key.format")
     _refuse_unknown(options, value_format, key_format)
@@ -158,12 +158,12 @@ def _value_format(options: Mapping[str, str]) -> str:
     short, long = options.get("format"), options.get("value.format")
     if short is not None and long is not None and short != long:
         raise InvalidRequest(f"'format' = {short!r} and 'value.format' = {long!r} are one option: give one.")
-    found = long or short
-    if not found:
+    value_format = long or short
+    if not value_format:
         raise InvalidRequest(
             "A table with 'connector' = 'kafka' needs a format of its values: 'format' = 'json', for example."
         )
-    return found
+    return value_format
 
 
 def _refuse_unknown(options: Mapping[str, str], value_format: str, key_format: str | None) -> None:
@@ -185,12 +185,12 @@ def _refuse_unknown(options: Mapping[str, str], value_format: str, key_format: s
 
 def _of_format(options: Mapping[str, str], name: str, side: str) -> dict[str, str]:
     """The options of a format; those that name the side come before those that do not."""
-    found: dict[str, str] = {}
+    format_options: dict[str, str] = {}
     for start in (f"{name}.", f"{side}{name}."):
         if start == f"{name}." and side == "key.":
             continue
-        found |= {key.removeprefix(start): value for key, value in options.items() if key.startswith(start)}
-    return found
+        format_options |= {key.removeprefix(start): value for key, value in options.items() if key.startswith(start)}
+    return format_options
 
 
 def _topics(options: Mapping[str, str]) -> tuple[str, ...]:

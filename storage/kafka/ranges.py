@@ -27,7 +27,7 @@ def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
             "table or in OPTIONS(…)."
         )
     with consumer(options.client, options.isolation) as client:
-        found = []
+        ranges = []
         for topic in options.topics:
             for partition in _partitions(client, topic):
                 low, high = client.get_watermark_offsets(
@@ -37,8 +37,8 @@ def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
                 end = min(high, _place(client, options, "bounded", topic, partition, bounds))
                 start = _place(client, options, "startup", topic, partition, bounds)
                 _refuse_gone(name, topic, partition, start, bounds)
-                found.append(OffsetRange(topic, partition, min(start, max(end, low)), max(end, low)))
-        return sorted(found)
+                ranges.append(OffsetRange(topic, partition, min(start, max(end, low)), max(end, low)))
+        return sorted(ranges)
 
 
 def _partitions(client: Any, topic: str) -> list[int]:
@@ -57,8 +57,8 @@ def _place(client: Any, options: KafkaOptions, side: str, topic: str, partition:
     if mode == "latest-offset":
         return high
     if mode == "timestamp":
-        [found] = client.offsets_for_times([kafka().TopicPartition(topic, partition, given)], timeout=ANSWER_SECONDS)
-        return int(found.offset) if found.offset >= 0 else high
+        [answer] = client.offsets_for_times([kafka().TopicPartition(topic, partition, given)], timeout=ANSWER_SECONDS)
+        return int(answer.offset) if answer.offset >= 0 else high
     if mode == "specific-offsets":
         return _specific(given, f"scan.{side}.specific-offsets", partition, options.topics)
     return _committed(client, options.client, topic, partition)
@@ -80,13 +80,13 @@ def _committed(client: Any, given: Mapping[str, str], topic: str, partition: int
             "'scan.startup.mode' = 'group-offsets' begins where a group has come to: it needs 'properties.group.id'. Or begin "
             "with 'earliest-offset'."
         )
-    [found] = client.committed([kafka().TopicPartition(topic, partition)], timeout=ANSWER_SECONDS)
-    if found.offset < 0:
+    [committed] = client.committed([kafka().TopicPartition(topic, partition)], timeout=ANSWER_SECONDS)
+    if committed.offset < 0:
         raise InvalidRequest(
             f"Group {given['group.id']!r} has committed no offset of partition {partition} of {topic!r}, so that it is not known "
             "where to begin: 'scan.startup.mode' = 'earliest-offset', for example."
         )
-    return int(found.offset)
+    return int(committed.offset)
 
 
 def _refuse_gone(name: str, topic: str, partition: int, start: int, bounds: tuple[int, int]) -> None:

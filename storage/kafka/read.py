@@ -166,16 +166,16 @@ class KafkaScan:
         records: Records,
     ) -> pa.ChunkedArray | pa.Array:
         if column.metadata is not None:
-            found = self.checked.keys[column.name]
-            if found.side == CONNECTOR:
-                told = records.metadata[found.key].take(messages)
-            elif found.side == VALUE:
+            metadata_key = self.checked.keys[column.name]
+            if metadata_key.side == CONNECTOR:
+                values = records.metadata[metadata_key.key].take(messages)
+            elif metadata_key.side == VALUE:
                 # A tombstone tells nothing.
-                told = value.metadata[found.key].take(_places(value, messages, len(records.values)))
+                values = value.metadata[metadata_key.key].take(_places(value, messages, len(records.values)))
             else:
                 assert key is not None
-                told = key.metadata[found.key].take(key_at)
-            return cast_metadata(told, found.type, column.type, column.name)
+                values = key.metadata[metadata_key.key].take(key_at)
+            return cast_metadata(values, metadata_key.type, column.type, column.name)
         is_key = column in self._in_key
         if key is None or not is_key:
             return rows.column(column.name)

@@ -152,20 +152,20 @@ def _check_formats(table: KafkaTable, options: KafkaOptions, value: MessageForma
 def _metadata_key(
     table: KafkaTable, column: KafkaColumn, value: MessageFormat, key: MessageFormat | None
 ) -> MetadataKey:
-    found = resolve_key(column.metadata or "", value, key)
+    metadata_key = resolve_key(column.metadata or "", value, key)
     where = f"metadata key {column.metadata!r} in column {column.name!r} of table {table.identifier}"
-    if found is None:
+    if metadata_key is None:
         raise InvalidRequest(f"Invalid {where}. Keys that can be read: {', '.join(readable_keys(value, key))}.")
-    if not can_cast(found.type, column.type):
+    if not can_cast(metadata_key.type, column.type):
         raise InvalidRequest(
-            f"Invalid data type of {where}: {column.type} cannot be made from {found.type}, the type of the metadata."
+            f"Invalid data type of {where}: {column.type} cannot be made from {metadata_key.type}, the type of the metadata."
         )
-    if not column.is_virtual and not can_cast(column.type, found.type):
+    if not column.is_virtual and not can_cast(column.type, metadata_key.type):
         raise InvalidRequest(
-            f"Invalid data type of {where}: {column.type} cannot be written as {found.type}, the type of the metadata."
+            f"Invalid data type of {where}: {column.type} cannot be written as {metadata_key.type}, the type of the metadata."
         )
-    if found.type.nullable and not column.type.nullable:
+    if metadata_key.type.nullable and not column.type.nullable:
         raise InvalidRequest(
             f"Column {column.name!r} is NOT NULL, and {column.metadata!r} may be null. Leave NOT NULL out."
         )
-    return found
+    return metadata_key
