@@ -160,11 +160,11 @@ def highest_number(store: TableStore, branch: str) -> int:
                 ids += ids_of([snapshot])
     name = f"{branch}/{store.identifier.full_name.replace('.', '/')}"
     users = [f"{undo}{user}{name}" for undo in ("", UNDO_USER) for user in (PUBLICATION_USER, RECOVERY_USER)]
-    ids += [one for user in users if (one := main.committed.find(user)) is not None]
+    ids += [committed for user in users if (committed := main.committed.find(user)) is not None]
     numbers = [int(match[1]) for text in texts if (match := _NUMBER.search(text))]
-    for one in ids:
-        if one.user.startswith((PUBLICATION_USER, RECOVERY_USER, UNDO_USER)):
-            numbers += [one.highest or 0, *(last for _, last, _ in one.ranges)]
+    for committed in ids:
+        if committed.user.startswith((PUBLICATION_USER, RECOVERY_USER, UNDO_USER)):
+            numbers += [committed.highest or 0, *(last for _, last, _ in committed.ranges)]
     return max((number for number in numbers if number < BATCH_COMMIT_IDENTIFIER), default=0)
 
 

@@ -59,14 +59,14 @@ def check_table(store: TableStore, *, deep: bool = False) -> list[BrokenInvarian
 
     What is found is looked for again: what others did meanwhile is not broken. Raises NotFound if the table has gone.
     """
-    found, failed = _look(store, deep=deep)
-    if found:
+    broken, failed = _look(store, deep=deep)
+    if broken:
         again, failed = _look(store, deep=deep)
-        found &= again
+        broken &= again
     # A damaged schema is in what was found.
     with suppress(CorruptData):
         store.refuse_other_table()
-    return once(found) + failed
+    return once(broken) + failed
 
 
 def _look(store: TableStore, *, deep: bool) -> tuple[set[BrokenInvariant], list[BrokenInvariant]]:
@@ -370,11 +370,11 @@ class _BranchCheck:
         directory, _, name = path.rpartition("/")
         if directory not in self._sizes:
             self._sizes[directory] = {file.name: file.size_bytes for file in self._store.file_io.list_files(directory)}
-        found = self._sizes[directory].get(name)
-        if found is None:
+        actual_bytes = self._sizes[directory].get(name)
+        if actual_bytes is None:
             self._broken(where, f"file {path} is missing")
-        elif size_bytes is not None and found != size_bytes:
-            self._broken(where, f"file {path} has {found} bytes instead of {size_bytes}")
+        elif size_bytes is not None and actual_bytes != size_bytes:
+            self._broken(where, f"file {path} has {actual_bytes} bytes instead of {size_bytes}")
         else:
             return True
         return False

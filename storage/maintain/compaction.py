@@ -228,11 +228,16 @@ def _plan_keyed(
 ) -> Iterator[BucketCompaction]:
     """`lessened`: names of files some rows of which are gone, by deletion vectors, or too old."""
     # Newest first: files of level 0 one by one, then a run for each level.
-    ordered = sorted(entries, key=lambda one: (one.file.level, -one.file.max_sequence_number, one.file.name))
+    ordered = sorted(
+        entries,
+        key=lambda live_entry: (live_entry.file.level, -live_entry.file.max_sequence_number, live_entry.file.name),
+    )
     runs = [[entry] for entry in ordered if entry.file.level == 0]
     runs += [
         list(group)
-        for _, group in groupby((entry for entry in ordered if entry.file.level > 0), lambda one: one.file.level)
+        for _, group in groupby(
+            (entry for entry in ordered if entry.file.level > 0), lambda live_entry: live_entry.file.level
+        )
     ]
     sizes = [LevelRun(run[0].file.level, sum(file.file.size_bytes for file in run)) for run in runs]
     universal = universal_options(options)
@@ -282,7 +287,10 @@ def _plan_plain(
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
-    for entry in [*sorted(entries, key=lambda one: (one.file.min_sequence_number, one.file.name)), None]:
+    for entry in [
+        *sorted(entries, key=lambda live_entry: (live_entry.file.min_sequence_number, live_entry.file.name)),
+        None,
+    ]:
         is_small = entry is not None and entry.file.size_bytes < LARGE_SHARE * target
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
             if len(group) >= least or any(member.file.name in anew for member in group):
@@ -319,13 +327,13 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
     mark = LOOKUP_MARK if schema.primary_keys and merge_engine_of(schema).looks_up else "-"
     sink = DataFileSink(store, f"data{mark}{name}", level=plan.output_level, source=COMPACTED)
     changelog_sink = DataFileSink(store, f"changelog-{name}", source=COMPACTED)
-    told: list[ManifestEntry] = []
+    changelog_entries: list[ManifestEntry] = []
     marked: list[MarkedFile] = []
     try:
         rewrite = _rewrite_keyed if schema.primary_keys else _rewrite_plain
         deleted, added = rewrite(store, plan, bucket, sink)
         if plan.told_level is not None and is_tracked(store, partition):
-            told = _tell_changes(store, plan, bucket, changelog_sink)
+            changelog_entries = _tell_changes(store, plan, bucket, changelog_sink)
         if store.options.deletion_vectors_enabled:
             marked = marks_of(store, plan.entries, plan.looked_up, plan.vectors)
     except BaseException:
@@ -333,7 +341,7 @@ def compact_bucket(store: TableStore, plan: BucketCompaction) -> BucketResult:
         changelog_sink.abort()
         raise
     paths, begun_ms = (*sink.paths, *changelog_sink.paths), earliest((sink.begun_ms, changelog_sink.begun_ms))
-    message = CommitMessage(tuple(added), paths, tuple(told), begun_ms=begun_ms, marked=tuple(marked))
+    message = CommitMessage(tuple(added), paths, tuple(changelog_entries), begun_ms=begun_ms, marked=tuple(marked))
     return BucketResult(tuple(deleted), message)
 
 

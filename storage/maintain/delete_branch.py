@@ -105,10 +105,10 @@ def _delete(closers: Iterable[_Closer], name: str, refuse: Callable[[], None]) -
     failed: list[StorageError] = []
     try:
         for close_one in closers:
-            found = close_one(over_lost=False)
-            if found is None:
+            newly_closed = close_one(over_lost=False)
+            if newly_closed is None:
                 waiting.append(close_one)
-            closed += found or []
+            closed += newly_closed or []
         if waiting:
             # All that may refuse is asked before one is closed that cannot be read.
             for closing in closed:

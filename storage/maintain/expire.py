@@ -216,8 +216,10 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
     if changelogs is not None:
-        told, damage = _expire_changelogs(store, _expired_changelogs(store, changelogs, now_ms, unread), reader)
-        candidates, lost = {**told, **candidates}, damage or lost
+        changelog_files, damage = _expire_changelogs(
+            store, _expired_changelogs(store, changelogs, now_ms, unread), reader
+        )
+        candidates, lost = {**changelog_files, **candidates}, damage or lost
     for tag in in_vain:
         store.tags.delete_if(tag)
     # Asked only now: a tag may have been made of one of them until it was gone.
@@ -244,17 +246,19 @@ def _expire_changelogs(
     store: TableStore, expired: Sequence[Snapshot], reader: ReferenceReader
 ) -> tuple[dict[str, int], CorruptData | NotFound | None]:
     """Delete changelogs that were kept; returns their files, each with its snapshot, or why these cannot be told."""
-    told: dict[str, int] = {}
+    changelog_files: dict[str, int] = {}
     damage: CorruptData | NotFound | None = None
     # Of a changelog that was kept nothing else is there any more.
     try:
-        told = {path: snapshot.id for snapshot in expired for path in reader.changelog_files_of(store, snapshot)}
+        changelog_files = {
+            path: snapshot.id for snapshot in expired for path in reader.changelog_files_of(store, snapshot)
+        }
     except (CorruptData, NotFound) as error:
         damage = error
     for snapshot in expired:
         store.changelogs.delete_if(snapshot)
     store.changelogs.write_hints()
-    return told, damage
+    return changelog_files, damage
 
 
 def _kept_files(

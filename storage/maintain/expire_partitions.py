@@ -42,15 +42,15 @@ def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dic
     partitions: dict[bytes, list[ManifestEntry]] = {}
     for entry in Scan(store, snapshot).entries:
         partitions.setdefault(entry.partition, []).append(entry)
-    found = []
+    expired = []
     for partition, entries in partitions.items():
         if partition in written_since:
             continue
         values = store.partition_values(partition)
         time = _written(entries) if strategy == "update-time" else _told(store, values)
         if time is not None and (now - time) / dt.timedelta(milliseconds=1) > age_ms:
-            found.append((time, values))
-    return [values for _, values in sorted(found, key=lambda one: (one[0], str(one[1])))]
+            expired.append((time, values))
+    return [values for _, values in sorted(expired, key=lambda dated: (dated[0], str(dated[1])))]
 
 
 def refuse_written_since(store: TableStore, judged: Snapshot | None, expired: Sequence[Mapping[str, Any]]) -> Guard:
@@ -72,11 +72,11 @@ def _written_since(store: TableStore, snapshot: Snapshot | None, time_ms: int) -
     """The partitions to which snapshots after a moment have added files. Files tell local times alone, which an hour is missing
     from, or in twice, when summer time begins or ends, and which are others where somebody else writes.
     """
-    found: set[bytes] = set()
+    partitions: set[bytes] = set()
     while snapshot is not None and snapshot.time_ms > time_ms:
-        found.update(entry.partition for entry in store.delta_of(snapshot) if entry.kind == ADD)
+        partitions.update(entry.partition for entry in store.delta_of(snapshot) if entry.kind == ADD)
         snapshot = store.snapshots.before(snapshot)
-    return found
+    return partitions
 
 
 def _written(entries: Sequence[ManifestEntry]) -> dt.datetime | None:

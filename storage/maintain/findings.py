@@ -76,10 +76,10 @@ class Report:
         return None
 
 
-def once(found: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:
+def once(broken: Iterable[BrokenInvariant]) -> list[BrokenInvariant]:
     """In order, what is the same of several snapshots, such as a file that they share, in one line with the others."""
     places: dict[str, list[str]] = {}
-    for each in sorted(found):
+    for each in sorted(broken):
         places.setdefault(each.what, []).append(each.where)
     return [BrokenInvariant(first, f"{what}{_others(others)}") for what, (first, *others) in places.items()]
 

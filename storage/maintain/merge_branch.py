@@ -320,7 +320,7 @@ def restore_earlier(main: TableStore, branch: TableStore, *, from_id: int = 0) -
     earliest = branch.snapshots.earliest_id()
     hand_over_tags(main, branch, earliest or 0)
     # From the newest to the oldest, so that the branch's history never has a gap.
-    for snapshot in sorted(main.snapshots.all(), key=lambda one: -one.id):
+    for snapshot in sorted(main.snapshots.all(), key=lambda main_snapshot: -main_snapshot.id):
         if earliest is not None and from_id <= snapshot.id < earliest:
             try:
                 with held(branch, snapshot, partial(_stands, main, snapshot)):

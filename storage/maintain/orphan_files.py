@@ -122,17 +122,19 @@ def _clean(
 def _decisions(store: TableStore, until_ms: int) -> list[OrphanFile]:
     """What became of closings that are on top of no branch any more: nobody asks for it again."""
     directory = store.paths.branch_directory
-    found = [
+    decisions = [
         (file, match[1])
         for file in store.file_io.list_files(directory)
         if (match := DECISION_FILE.fullmatch(file.name))
     ]
     newest = (
-        {latest.identity for branch in all_branches(store) if (latest := branch.snapshots.latest())} if found else set()
+        {latest.identity for branch in all_branches(store) if (latest := branch.snapshots.latest())}
+        if decisions
+        else set()
     )
     return [
         OrphanFile(f"{directory}/{file.name}", file.size_bytes)
-        for file, closing in found
+        for file, closing in decisions
         if closing not in newest and file.modified_ms is not None and file.modified_ms <= until_ms
     ]
 

@@ -98,22 +98,22 @@ def last_needed(
 ) -> dict[str, int]:
     """The files of some snapshots of a branch, each with the last of them that needs it."""
     reader = reader or ReferenceReader()
-    found: dict[str, int] = {}
+    needed: dict[str, int] = {}
     before: Snapshot | None = None
     live: set[str] = set()
-    for snapshot in sorted(snapshots, key=lambda one: one.id):
+    for snapshot in sorted(snapshots, key=lambda branch_snapshot: branch_snapshot.id):
         if before is not None and before.id + 1 == snapshot.id:
             # From one to the next only the difference counts, however many files the table has.
             gone, came = reader.difference(store, snapshot)
-            found.update(dict.fromkeys(gone - came, before.id))
+            needed.update(dict.fromkeys(gone - came, before.id))
             live = (live - gone) | came if gone or came else live
         else:
-            found.update(dict.fromkeys(live, before.id if before else 0))
+            needed.update(dict.fromkeys(live, before.id if before else 0))
             live = reader.data_files_of(store, snapshot)
-        found.update(dict.fromkeys(reader.metadata_files_of(store, snapshot), snapshot.id))
+        needed.update(dict.fromkeys(reader.metadata_files_of(store, snapshot), snapshot.id))
         before = snapshot
-    found.update(dict.fromkeys(live, before.id if before else 0))
-    return found
+    needed.update(dict.fromkeys(live, before.id if before else 0))
+    return needed
 
 
 def delete_unneeded(
@@ -311,34 +311,34 @@ class ReferenceReader:
 
     def _metadata_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         paths = store.paths
-        found = {paths.manifest(name) for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)}
-        found |= {paths.manifest(manifest.name) for manifest in store.manifests_of(snapshot)}
-        found |= self.changelog_files_of(store, snapshot)
+        files = {paths.manifest(name) for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)}
+        files |= {paths.manifest(manifest.name) for manifest in store.manifests_of(snapshot)}
+        files |= self.changelog_files_of(store, snapshot)
         if snapshot.index_manifest is not None:
             path = paths.manifest(snapshot.index_manifest)
             indexes = read_index_manifest(store, snapshot.index_manifest)
-            found |= {path, *(index.path for index in indexes if not index.is_external)}
+            files |= {path, *(index.path for index in indexes if not index.is_external)}
         if snapshot.statistics is not None:
-            found.add(paths.statistics(snapshot.statistics))
-        return found
+            files.add(paths.statistics(snapshot.statistics))
+        return files
 
     def changelog_files_of(self, store: TableStore, snapshot: Snapshot) -> set[str]:
         name = snapshot.changelog_manifest_list
         if name is None:
             return set()
-        found = {store.paths.manifest(name)}
+        files = {store.paths.manifest(name)}
         for manifest in store.manifests.read_list(name):
-            found.add(store.paths.manifest(manifest.name))
-            found.update(path for _, paths in self._entries(store, manifest.name) for path in paths)
-        return found
+            files.add(store.paths.manifest(manifest.name))
+            files.update(path for _, paths in self._entries(store, manifest.name) for path in paths)
+        return files
 
     def _entries(self, store: TableStore, manifest: str) -> tuple[tuple[ManifestEntry, tuple[str, ...]], ...]:
-        found = self._read.get(manifest)
-        if found is None:
+        entries = self._read.get(manifest)
+        if entries is None:
             pairs = ((entry, self._paths(store, entry)) for entry in store.manifests.read(manifest))
-            found = tuple(pair for pair in pairs if self._among is None or not self._among.isdisjoint(pair[1]))
-            self._read[manifest] = found
-        return found
+            entries = tuple(pair for pair in pairs if self._among is None or not self._among.isdisjoint(pair[1]))
+            self._read[manifest] = entries
+        return entries
 
     def _paths(self, store: TableStore, entry: ManifestEntry) -> tuple[str, ...]:
         directory = self._directories.get(entry.place)

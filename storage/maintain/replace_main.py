@@ -261,7 +261,7 @@ def _hand_over_consumers(main: TableStore, branch: TableStore, verdict: Verdict)
     afterwards whether main is closed, and says so.
     """
     main.consumers.hand_over(
-        branch.consumers, lambda one: _going_on(main, branch, one, verdict), branch.clock.unique_name()
+        branch.consumers, lambda consumer: _going_on(main, branch, consumer, verdict), branch.clock.unique_name()
     )
     # What expired on the branch before they came there.
     _restore_earlier(main, branch, verdict)
@@ -289,8 +289,10 @@ def _tells_nothing(main: TableStore, after: int, until: int) -> bool:
     told of any.
     """
     between = [snapshot for snapshot in main.snapshots.all() if after < snapshot.id <= until]
-    told = [snapshot for snapshot in between if snapshot.changes_rows or snapshot.changelog_manifest_list is not None]
-    return len(between) == until - after and not told
+    telling = [
+        snapshot for snapshot in between if snapshot.changes_rows or snapshot.changelog_manifest_list is not None
+    ]
+    return len(between) == until - after and not telling
 
 
 def _name(main: TableStore, branch: TableStore, verdict: Verdict) -> None:
@@ -414,7 +416,7 @@ def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchem
     """What was main before main was replaced, and is not dropped yet, with its schemas and the snapshot that closes it."""
     file_io, root = main.file_io, main.paths.root
     names = [name.removeprefix("branch-") for name in file_io.list_directories(main.paths.branch_directory)]
-    found = []
+    closed = []
     for name in [MAIN_BRANCH, *names]:
         paths = TablePaths(root, name)
         if paths == find_main(file_io, root):
@@ -429,5 +431,5 @@ def _closed_for_good(main: TableStore) -> list[tuple[TableStore, list[TableSchem
             # It is dropped, or being dropped by somebody else.
             continue
         if latest is not None and is_closed_for(latest, REPLACEMENT):
-            found.append((old, schemas, latest))
-    return found
+            closed.append((old, schemas, latest))
+    return closed

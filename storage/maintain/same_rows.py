@@ -101,9 +101,9 @@ def _is_same(store: TableStore, came: Sequence[ManifestEntry], there: Sequence[S
     return not gone.num_rows and not more.num_rows
 
 
-def _is_same_in_order(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> bool:
+def _is_same_in_order(batches: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> bool:
     """Whether two streams hold the same rows in the same order, however they are cut into batches."""
-    mine, theirs = iter(one), iter(other)
+    mine, theirs = iter(batches), iter(other)
     left = right = None
     while True:
         left = next(mine, None) if left is None or not left.num_rows else left

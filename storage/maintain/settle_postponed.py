@@ -50,7 +50,7 @@ def settle_postponed(
     # Those of a partition in the order in which they came. Java takes them by their local times of creation, which is the same
     # with one writer whose clock is not set back.
     postponed = in_order_of_arrival(store, latest, postponed)
-    postponed.sort(key=lambda one: (count_of(one), one.partition))
+    postponed.sort(key=lambda postponed_entry: (count_of(postponed_entry), postponed_entry.partition))
     messages: list[CommitMessage] = []
     try:
         for count, group in groupby(postponed, count_of):

@@ -82,15 +82,15 @@ def discard_damaged(
 
 def _unreadable(open_table: OpenTable, tables: Sequence[str], entry: DamagedEntry) -> dict[str, str]:
     """The tables of which it cannot be told whether a publication has come to them, each with why."""
-    found: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     for name in tables:
         try:
             table = table_or_none(open_table, name)
             if table is not None:
                 bears_marks(table.store, entry)
         except CorruptData as error:
-            found[name] = str(error)
-    return found
+            unreadable[name] = str(error)
+    return unreadable
 
 
 def _end_unknown(
@@ -204,8 +204,8 @@ def _decide_anew(
 
 
 def _outcome_by_tables(open_table: OpenTable, publication: Publication) -> Outcome:
-    found = [(name, table_or_none(open_table, name)) for name in publication.before]
-    tables = [(name, table) for name, table in found if table is not None]
+    opened = [(name, table_or_none(open_table, name)) for name in publication.before]
+    tables = [(name, table) for name, table in opened if table is not None]
     if publication.replaces:
         return REPLACING if _is_replacing(open_table, publication, tables) else UNDONE
     if any(is_undone_on(table, publication, name) for name, table in tables):

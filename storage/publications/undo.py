@@ -46,8 +46,8 @@ def undo(open_table: OpenTable, journal: Journal, publication: Publication, *, d
         # By somebody else, who has cleaned up.
         return False
     if outcome != UNDONE:
-        how = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
-        raise CommitConflict(f"The publication of branch {publication.branch!r} {how}. Finish it instead.")
+        state = "is published already" if outcome == PUBLISHED else "replaces mains already, which cannot be undone"
+        raise CommitConflict(f"The publication of branch {publication.branch!r} {state}. Finish it instead.")
     for name in publication.before:
         table = table_or_none(open_table, name)
         if table is not None:
