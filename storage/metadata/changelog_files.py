@@ -48,9 +48,9 @@ class ChangelogFiles:
     def all(self) -> Iterator[Snapshot]:
         """Every kept changelog, ascending."""
         for snapshot_id in self.ids():
-            found = self.find(snapshot_id)
-            if found is not None:
-                yield found
+            changelog = self.find(snapshot_id)
+            if changelog is not None:
+                yield changelog
 
     def keep(self, snapshot: Snapshot) -> bool:
         """Keep the changelog of a snapshot that is about to expire; False if it is kept already."""

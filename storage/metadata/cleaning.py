@@ -81,15 +81,15 @@ class CleaningFiles:
 
     def all(self) -> list[Cleaning]:
         """Those under way. One whose file cannot be read may take everything, and has seen nothing."""
-        found = []
+        cleanings = []
         for path in self.paths():
             try:
-                one = self.read(path)
+                cleaning = self.read(path)
             except CorruptData:
-                one = Cleaning(_ALWAYS, {})
-            if one is not None:
-                found.append(one)
-        return found
+                cleaning = Cleaning(_ALWAYS, {})
+            if cleaning is not None:
+                cleanings.append(cleaning)
+        return cleanings
 
     def has_seen(self, cleaning: Cleaning, snapshot: Snapshot) -> bool:
         """Whether a snapshot was there, on any branch, when a cleaning looked who needs what."""
@@ -97,7 +97,7 @@ class CleaningFiles:
             if number < snapshot.id:
                 continue
             snapshots = SnapshotFiles(self._file_io, TablePaths(self._root, branch))
-            found = [snapshots.find(value) for value in (snapshot.id, number)]
-            if [each and each.identity for each in found] == [snapshot.identity, identity]:
+            existing = [snapshots.find(value) for value in (snapshot.id, number)]
+            if [each and each.identity for each in existing] == [snapshot.identity, identity]:
                 return True
         return False

@@ -89,8 +89,8 @@ class Committed:
         return merged.with_commits(())
 
 
-def _newest(one: Committed) -> tuple[bool, int, int]:
-    return one.highest is not None, one.highest or 0, one.highest_snapshot_id or 0
+def _newest(committed: Committed) -> tuple[bool, int, int]:
+    return committed.highest is not None, committed.highest or 0, committed.highest_snapshot_id or 0
 
 
 def united(remembered: Iterable[Committed]) -> dict[str, Committed]:
@@ -130,8 +130,8 @@ class CommittedFiles:
 
     def all(self) -> list[Committed]:
         """What is remembered, of every user."""
-        found = (self.read(name) for name in self.names())
-        return [each for each in found if each is not None]
+        remembered = (self.read(name) for name in self.names())
+        return [each for each in remembered if each is not None]
 
     def remember(self, remembered: Iterable[Committed]) -> None:
         """Remember commit ids besides; of snapshots that are about to go, before they are deleted."""
@@ -145,12 +145,12 @@ class CommittedFiles:
         remembered, damaged = list(others), []
         for name in self.names():
             try:
-                found = self.read(name)
+                committed = self.read(name)
             except CorruptData as error:
                 _log.warning("%s It is handed over as it is.", error)
                 damaged.append(name)
             else:
-                remembered += [] if found is None else [found]
+                remembered += [] if committed is None else [committed]
         for each in united(remembered).values():
             with suppress(CorruptData):
                 target._add(each)

@@ -31,18 +31,18 @@ def default_text(value: Any, data_type: DataType, name: str) -> str | None:
     if not _is_known(data_type):
         raise Unsupported(f"Column {name!r} of type {data_type} takes no DEFAULT: only {_WITH_DEFAULTS} do.")
     try:
-        found = from_literal(value, data_type)
+        constant = from_literal(value, data_type)
     except InvalidRequest as error:
         raise InvalidRequest(f"The DEFAULT of column {name!r}: {error}") from None
     if data_type.root == "BOOLEAN":
-        return str(found).lower()
+        return str(constant).lower()
     if data_type.is_integer or data_type.is_float:
-        if not math.isfinite(found):
-            raise InvalidRequest(f"The DEFAULT of column {name!r} is {found}: give a number.")
-        return str(np.float32(found)) if data_type.root == "FLOAT" else repr(found)
+        if not math.isfinite(constant):
+            raise InvalidRequest(f"The DEFAULT of column {name!r} is {constant}: give a number.")
+        return str(np.float32(constant)) if data_type.root == "FLOAT" else repr(constant)
     if data_type.root == "DECIMAL":
-        return format(found, "f")
-    text = found if data_type.is_text else str(to_arrow([found], data_type).cast(pa.string())[0].as_py())
+        return format(constant, "f")
+    text = constant if data_type.is_text else str(to_arrow([constant], data_type).cast(pa.string())[0].as_py())
     if "'" in text or "\\" in text:
         raise Unsupported(
             f"The DEFAULT of column {name!r}, {shown(text)}, holds a quote or a backslash, which readers of the format take in "

@@ -44,13 +44,13 @@ def hash_files(store: TableStore, snapshot: Snapshot | None) -> dict[bytes, dict
 
 def by_partition(files: Iterable[IndexFile]) -> dict[bytes, dict[int, HashFile]]:
     """Those of some index files that are hash indexes, by partition and bucket."""
-    found: dict[bytes, dict[int, HashFile]] = {}
+    by_bucket: dict[bytes, dict[int, HashFile]] = {}
     for file in files:
         if file.kind == HASH:
             partition, bucket = file.place
             name, count = str(file.record["_FILE_NAME"]), int(file.record["_ROW_COUNT"])
-            found.setdefault(partition, {})[bucket] = HashFile(name, file.path, count, file.place)
-    return found
+            by_bucket.setdefault(partition, {})[bucket] = HashFile(name, file.path, count, file.place)
+    return by_bucket
 
 
 def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:

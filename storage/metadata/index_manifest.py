@@ -89,7 +89,7 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
     path = store.paths.manifest(name)
     records = avro.read_records(store.file_io.read_bytes(path), path)
     try:
-        found = []
+        index_files = []
         for record in records:
             external = record.get("_EXTERNAL_PATH")
             file = store.paths.index(file_name(record["_FILE_NAME"], path, "_FILE_NAME"))
@@ -105,8 +105,8 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
             place = bytes(record["_PARTITION"]), int(record["_BUCKET"])
             kind = str(record["_INDEX_TYPE"])
             int(record["_ROW_COUNT"])
-            found.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, place, kind, record))
-        return found
+            index_files.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, place, kind, record))
+        return index_files
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(
             f"Index manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"

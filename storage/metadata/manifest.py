@@ -300,10 +300,10 @@ class _DecodedFiles:
 
     def get(self, key: tuple[str, ...], load: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         with self._lock:
-            found = self._files.get(key)
-            if found is not None:
+            cached = self._files.get(key)
+            if cached is not None:
                 self._files.move_to_end(key)
-                return found
+                return cached
         loaded = load()
         with self._lock:
             if key not in self._files:

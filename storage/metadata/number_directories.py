@@ -34,30 +34,30 @@ class NumberDirectories:
         for field, value in zip(fields, values, strict=True):
             own = partition_path([field], [value], self._options)
             if field.type.is_float and value is not None and not is_plain(value):
-                found = self._found(path, field, value)
-                if len(found) > 1:
+                directories = self._found(path, field, value)
+                if len(directories) > 1:
                     raise Unsupported(
                         f"Partition {field.name} = {value!r} has several directories below {self._root}/{path}, by writers that "
-                        f"write the number in other digits: {', '.join(found)}. Move the files of all into the one that "
+                        f"write the number in other digits: {', '.join(directories)}. Move the files of all into the one that "
                         "Java's Double.toString or Float.toString gives."
                     )
-                if for_writing and not found:
+                if for_writing and not directories:
                     raise Unsupported(
                         f"Partition {field.name} = {value!r} is new, and no version of Java can be sure to find a directory that "
                         "is made for it here: write its first rows by the other writer of the table, or copy the table to one "
                         "that is partitioned by DECIMAL or text."
                     )
-                own = found[0] if found else own
+                own = directories[0] if directories else own
             path = f"{path}/{own}" if path else own
         return path
 
     def _found(self, parent: str, field: DataField, value: float) -> list[str]:
         names = self._listed.get(parent, [])
-        found = [name for name in names if _says(name, field, value)]
-        if not found:
+        directories = [name for name in names if _says(name, field, value)]
+        if not directories:
             self._listed[parent] = sorted(self._file_io.list_directories(f"{self._root}/{parent}".rstrip("/")))
-            found = [name for name in self._listed[parent] if _says(name, field, value)]
-        return found
+            directories = [name for name in self._listed[parent] if _says(name, field, value)]
+        return directories
 
 
 def is_plain(value: float) -> bool:

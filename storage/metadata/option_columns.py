@@ -47,5 +47,5 @@ def options_in_case(options: Mapping[str, str], columns: Sequence[str]) -> dict[
     others = {word: held[word.lower()] for word in words if word not in columns and word.lower() in held}
     result = renamed_options(options, others)
     if _PATTERN in result:
-        result[_PATTERN] = re.sub(r"\$(\w+)", lambda found: f"${others.get(found[1], found[1])}", result[_PATTERN])
+        result[_PATTERN] = re.sub(r"\$(\w+)", lambda match: f"${others.get(match[1], match[1])}", result[_PATTERN])
     return in_one_spelling(result)

@@ -55,14 +55,14 @@ def take_over_schemas(file_io: FileIO, paths: TablePaths, of: Witness) -> bool:
     """
     place = TablePaths(paths.root)
     beside, own = SchemaFiles(file_io, place), SchemaFiles(file_io, paths, lambda: of)
-    known, found = own.ids(), False
+    known, any_taken = own.ids(), False
     for schema_id in beside.ids():
         if known and schema_id > known[-1]:
             schema = beside.get(schema_id)
             if points_at(schema) == paths.branch:
                 own.create(replace(schema, options=_without_branch(schema.options)))
-                found = True
-    return found
+                any_taken = True
+    return any_taken
 
 
 def _pointing(schema: TableSchema, branch: str) -> TableSchema:
@@ -76,18 +76,18 @@ def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
 def _put(file_io: FileIO, place: TablePaths, schema: TableSchema, of: Witness | None) -> bool:
     """Write a schema over whatever has its number; False if somebody else has just done so."""
     path, content = place.schema(schema.id), schema.to_json().encode()
-    found = file_io.read_bytes_or_none(path)
-    if found == content:
+    existing = file_io.read_bytes_or_none(path)
+    if existing == content:
         return True
-    return file_io.replace_if(path, found, content, of=of)
+    return file_io.replace_if(path, existing, content, of=of)
 
 
 def _delete_pointing(file_io: FileIO, place: TablePaths, schema_id: int, newest: int, branch: str) -> None:
     """Delete a schema that points at an earlier version, or at another branch."""
     path = place.schema(schema_id)
-    found = file_io.read_bytes_or_none(path)
-    if found is None:
+    existing = file_io.read_bytes_or_none(path)
+    if existing is None:
         return
-    pointed = points_at(TableSchema.from_json(found.decode(), path))
+    pointed = points_at(TableSchema.from_json(existing.decode(), path))
     if pointed is not None and (pointed != branch or schema_id < newest):
-        file_io.delete_if(path, found)
+        file_io.delete_if(path, existing)

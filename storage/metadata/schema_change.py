@@ -358,9 +358,9 @@ def _index(fields: Sequence[DataField], name: str) -> int:
     return names.index(name)
 
 
-def _placed(fields: tuple[DataField, ...], one: DataField, first: bool, after: str | None) -> tuple[DataField, ...]:
+def _placed(fields: tuple[DataField, ...], field: DataField, first: bool, after: str | None) -> tuple[DataField, ...]:
     place = 0 if first else len(fields) if after is None else _index(fields, after) + 1
-    return (*fields[:place], one, *fields[place:])
+    return (*fields[:place], field, *fields[place:])
 
 
 def _inside(

@@ -166,9 +166,9 @@ _KEYS = {each.metadata["key"] for each in _FIELDS} | {"version"}
 
 def standing(history: Iterable[Snapshot]) -> list[Snapshot]:
     """The snapshots of a history, in order, without those that were taken back because their files are not there."""
-    found: list[Snapshot] = []
+    kept: list[Snapshot] = []
     for snapshot in history:
-        if found and snapshot.takes_back(found[-1]):
-            found.pop()
-        found.append(snapshot)
-    return found
+        if kept and snapshot.takes_back(kept[-1]):
+            kept.pop()
+        kept.append(snapshot)
+    return kept

@@ -37,17 +37,17 @@ class SnapshotFiles:
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id in the history. Raises NotFound that lists which there are."""
-        found = self.find(snapshot_id)
-        if found is None or not self.is_in_history(found):
+        snapshot = self.find(snapshot_id)
+        if snapshot is None or not self.is_in_history(snapshot):
             raise self.missing(snapshot_id)
-        return found
+        return snapshot
 
     def _read(self, snapshot_id: int) -> Snapshot:
         """A snapshot of the history by its number."""
-        found = self.find(snapshot_id)
-        if found is None:
+        snapshot = self.find(snapshot_id)
+        if snapshot is None:
             raise self.missing(snapshot_id)
-        return found
+        return snapshot
 
     def missing(self, snapshot_id: int) -> NotFound:
         """The error that says that a snapshot is not there."""
@@ -208,9 +208,9 @@ class SnapshotFiles:
         before = None
         # None once the table is dropped meanwhile.
         while (number := self.earliest_id()) != before and number is not None:
-            found = self.find(number)
-            if found is not None:
-                return found
+            snapshot = self.find(number)
+            if snapshot is not None:
+                return snapshot
             # It has expired meanwhile.
             before = number
         return None
@@ -259,7 +259,9 @@ class SnapshotFiles:
 
         def search(ids: list[int]) -> Snapshot | None:
             # Those before the first watermark have not reached any.
-            count = bisect_left(ids, (True, mark), key=lambda one: _comparable_watermark(self._read(one)))
+            count = bisect_left(
+                ids, (True, mark), key=lambda snapshot_id: _comparable_watermark(self._read(snapshot_id))
+            )
             return self._read(ids[count]) if count < len(ids) else None
 
         return self._searched(search)

@@ -32,7 +32,7 @@ class ColumnStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """The statistics as the file holds them."""
-        found = {
+        values = {
             "colId": self.field_id,
             "distinctCount": self.distinct_count,
             "min": self.minimum,
@@ -41,7 +41,7 @@ class ColumnStatistics:
             "avgLen": self.average_length,
             "maxLen": self.greatest_length,
         }
-        return {key: value for key, value in found.items() if value is not None}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ def read_statistics(store: TableStore, name: str) -> tuple[list[int | None], Map
         ) from None
 
 
-def _parsed(found: Mapping[str, Any], path: str) -> tuple[list[int | None], Mapping[str, Any]]:
+def _parsed(content: Mapping[str, Any], path: str) -> tuple[list[int | None], Mapping[str, Any]]:
     for key in _KEYS[:2]:
-        if found.get(key) is None:
+        if content.get(key) is None:
             raise CorruptData(f"File {path} is damaged: it names no {key}.")
-    columns = found.get("colStats") or {}
+    columns = content.get("colStats") or {}
     if not isinstance(columns, dict):
         raise CorruptData(f"File {path} is damaged: colStats is no object.")
-    return [None if found.get(key) is None else integer(found[key], path, key) for key in _KEYS], columns
+    return [None if content.get(key) is None else integer(content[key], path, key) for key in _KEYS], columns

@@ -148,17 +148,17 @@ def _on_top_of_closing(
         return put_on_top(store, closing, before, TAKE_BACK, properties)
 
 
-def decide(store: TableStore, closing: Snapshot, how: Literal["done", "opened"]) -> bool:
+def decide(store: TableStore, closing: Snapshot, fate: Literal["done", "opened"]) -> bool:
     """Whether a branch that was closed by a snapshot is gone for good (`done`) or opened again, as asked for: who asks
     first decides, by a file that is created if absent.
 
     Orphan cleaning takes the file away once the closing is on top of the branch no more: then it was opened again.
     """
     path = decision_file(store, closing)
-    if not store.file_io.create_exclusively(path, how.encode()):
-        return decided(store, path) == how
+    if not store.file_io.create_exclusively(path, fate.encode()):
+        return decided(store, path) == fate
     latest = store.snapshots.latest()
-    return how == "opened" or (latest is not None and latest.identity == closing.identity)
+    return fate == "opened" or (latest is not None and latest.identity == closing.identity)
 
 
 def decision(store: TableStore, closing: Snapshot) -> str | None:

@@ -190,9 +190,9 @@ class TableCommit:
         """The snapshot that this user and identifier made, if they did, up to `latest` or by now. If it has expired, the
         earliest that there is, which holds what they committed and is somebody else's: `CommitId.made` tells.
         """
-        found = find_commit(self._store, self._id, latest)
+        committed = find_commit(self._store, self._id, latest)
         # What a writer of a table that was dropped has left here is no commit of this one.
-        return find_commit(self._store, self._id) if take_away_foreign(self._store, found) else found
+        return find_commit(self._store, self._id) if take_away_foreign(self._store, committed) else committed
 
     def find_earlier(self, latest: Snapshot | None = None) -> Snapshot | None:
         """As `find_committed`, before committing: an id that is new has made none, and the history is not looked at."""
@@ -218,7 +218,10 @@ class TableCommit:
         """Tell every listener of a commit, which stands whatever they raise."""
         identifier = self._store.identifier
         tell_listeners(
-            self._store, self._listeners, lambda one: one.notify_commit_complete(identifier, snapshot), snapshot.id
+            self._store,
+            self._listeners,
+            lambda listener: listener.notify_commit_complete(identifier, snapshot),
+            snapshot.id,
         )
 
     def _commit(self, change: Change) -> tuple[Snapshot | None, bool]:

@@ -131,15 +131,15 @@ def _unknown_field(source: pa.DataType, target: pa.DataType, path: str) -> str |
             inner = f"{path}.{field.name}"
             if field.name not in known:
                 return inner
-            found = _unknown_field(field.type, known[field.name], inner)
-            if found is not None:
-                return found
+            unknown = _unknown_field(field.type, known[field.name], inner)
+            if unknown is not None:
+                return unknown
         return None
     for kind, part in _parts(source):
         for other_kind, other in _parts(target):
-            found = _unknown_field(part, other, f"{path}.{kind}") if kind == other_kind else None
-            if found is not None:
-                return found
+            unknown = _unknown_field(part, other, f"{path}.{kind}") if kind == other_kind else None
+            if unknown is not None:
+                return unknown
     return None
 
 

@@ -25,11 +25,11 @@ def nulls_told(schema: TableSchema, file: DataFile, field_id: int) -> int | None
         return file.row_count
     if not schema.field(names[field_id]).type.nullable:
         return 0
-    told = schema.column_names if file.value_stats_columns is None else list(file.value_stats_columns)
+    counted_columns = schema.column_names if file.value_stats_columns is None else list(file.value_stats_columns)
     counts = file.value_stats.null_counts
-    if len(counts) != len(told) or names[field_id] not in told:
+    if len(counts) != len(counted_columns) or names[field_id] not in counted_columns:
         return None
-    return counts[told.index(names[field_id])]
+    return counts[counted_columns.index(names[field_id])]
 
 
 def refuse_nulls(store: TableStore, newest: TableSchema, added: Sequence[ManifestEntry]) -> None:

@@ -454,7 +454,7 @@ def _take(rows: pa.Table, order: np.ndarray) -> pa.Table:
 
 def files_of(write_name: str, store: TableStore) -> list[str]:
     """All files that the writers of a write have made, those of killed writers too."""
-    found = []
+    paths = []
     directories = [store.paths.data_root(store.options)]
     for _ in store.schema.partition_keys:
         directories = [
@@ -468,8 +468,8 @@ def files_of(write_name: str, store: TableStore) -> list[str]:
             if bucket.startswith("bucket-"):
                 files = store.file_io.list_files(f"{directory}/{bucket}")
                 prefixes = (_file_prefix(write_name), f"changelog-{write_name}-")
-                found += [f"{directory}/{bucket}/{file.name}" for file in files if file.name.startswith(prefixes)]
-    return found
+                paths += [f"{directory}/{bucket}/{file.name}" for file in files if file.name.startswith(prefixes)]
+    return paths
 
 
 def _file_prefix(write_name: str) -> str:

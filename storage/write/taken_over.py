@@ -89,8 +89,8 @@ def _newest_property(store: TableStore, snapshots: Sequence[Snapshot], until: Sn
         newest, until = (until, None) if until.changes_rows else (None, store.snapshots.before(until))
     if newest is None:
         return {}
-    told = [_begun_on(store, newest), newest.id, newest.time_ms]
-    return {TAKEN_NEWEST_PROPERTY: json.dumps(told, ensure_ascii=False)}
+    newest_mark = [_begun_on(store, newest), newest.id, newest.time_ms]
+    return {TAKEN_NEWEST_PROPERTY: json.dumps(newest_mark, ensure_ascii=False)}
 
 
 def _begun_on(store: TableStore, snapshot: Snapshot) -> str:
@@ -130,14 +130,14 @@ def taken_newest(snapshot: Snapshot) -> TakenNewest | None:
 
 def _newest_marked(snapshot: Snapshot) -> TakenNewest | None:
     """Of the marks those of the branch itself stand first, in order; what that had taken over follows."""
-    own, found = branch_taken_over(snapshot), None
+    own, newest = branch_taken_over(snapshot), None
     for entry in _taken(snapshot):
         text = str(entry[0])
         name, _, number = text.rpartition(" ")[0].rpartition("@")
-        if name != own or not number.isdecimal() or (found is not None and int(number) <= found.snapshot_id):
+        if name != own or not number.isdecimal() or (newest is not None and int(number) <= newest.snapshot_id):
             break
-        found = TakenNewest(name, int(number), None, text)
-    return found
+        newest = TakenNewest(name, int(number), None, text)
+    return newest
 
 
 def is_marked(store: TableStore, taken: TakenNewest) -> bool | None:
@@ -213,7 +213,7 @@ def ids_of(snapshots: Iterable[Snapshot]) -> list[Committed]:
             own.setdefault(snapshot.commit_user, []).append(snapshot)
     made: list[Committed] = []
     for user, of_user in own.items():
-        newest = max(of_user, key=lambda one: (one.commit_identifier, one.id))
+        newest = max(of_user, key=lambda user_snapshot: (user_snapshot.commit_identifier, user_snapshot.id))
         commits = [(snapshot.commit_identifier, snapshot.time_ms) for snapshot in of_user]
         made.append(Committed(user, newest.commit_identifier, newest.id).with_commits(commits))
     return list(united([*made, *taken]).values())

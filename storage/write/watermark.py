@@ -49,15 +49,15 @@ class RowTime:
 def row_time(schema: TableSchema) -> RowTime | None:
     """How the watermark of a table's rows is computed; None if it has none that is known here."""
     mark = watermark(schema.options)
-    found = _EXPRESSION.fullmatch(mark.expression.strip()) if mark is not None else None
-    if found is None:
+    match = _EXPRESSION.fullmatch(mark.expression.strip()) if mark is not None else None
+    if match is None:
         return None
-    name = (found[1] or "").replace("``", "`") or found[2]
+    name = (match[1] or "").replace("``", "`") or match[2]
     columns = [field for field in schema.fields if field.name.lower() == name.lower()]
-    unit = (found[5] or "SECOND").upper()
+    unit = (match[5] or "SECOND").upper()
     if len(columns) != 1 or not pa.types.is_timestamp(columns[0].to_arrow().type) or unit not in _UNIT_MS:
         return None
-    lag = int(found[3] or 0) * _UNIT_MS[unit] + int((found[4] or "0").ljust(3, "0")) * _UNIT_MS[unit] // 1000
+    lag = int(match[3] or 0) * _UNIT_MS[unit] + int((match[4] or "0").ljust(3, "0")) * _UNIT_MS[unit] // 1000
     return RowTime(columns[0].name, lag)
 
 
