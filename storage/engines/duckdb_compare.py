@@ -86,14 +86,14 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
             whole = f"(SELECT {columns} FROM whole.{name})"
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
-        found = compared.by_key() if key else compared.as_multisets()
+        differences = compared.by_key() if key else compared.as_multisets()
         return Comparison(
-            *found[:-2],
+            *differences[:-2],
             columns_added=tuple(name for name in right.schema.names if name not in names),
             columns_removed=tuple(name for name in old_names if name not in names),
             columns_renamed=tuple(renamed.items()),
-            changed_columns=found[-2],
-            examples=found[-1],
+            changed_columns=differences[-2],
+            examples=differences[-1],
         )
 
 
@@ -154,7 +154,7 @@ def count_changes(
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
         parts = [f"CAST(coalesce(l.{_q(name)}, r.{_q(name)}) AS VARCHAR)" for name in partition]
-        found = connection.execute(
+        counts = connection.execute(
             f"SELECT {', '.join([*parts, ''])}count(*) FILTER ({come}), "
             f"count(*) FILTER (NOT {gone} AND NOT {come} AND ({differs})), "
             f"count(*) FILTER ({gone}) FROM {_LEFT} l FULL OUTER JOIN {_RIGHT} r "
@@ -163,7 +163,7 @@ def count_changes(
         ).fetchall()
     width = len(partition)
     return [
-        (dict(zip(partition, row[:width], strict=True)), (row[width], row[width + 1], row[width + 2])) for row in found
+        (dict(zip(partition, row[:width], strict=True)), (row[width], row[width + 1], row[width + 2])) for row in counts
     ]
 
 
@@ -202,12 +202,12 @@ class _Compared:
         )
         counts: dict[str, int] = {}
         if values and kinds[2]:
-            found = self._one(
+            changed_counts = self._one(
                 "SELECT "
                 + ", ".join(f"count(*) FILTER (d{number})" for number in range(len(values)))
                 + " FROM matched WHERE difference = 'changed'"
             )
-            counts = {name: count for name, count in zip(values, found, strict=True) if count}
+            counts = {name: count for name, count in zip(values, changed_counts, strict=True) if count}
         shown = ", ".join(
             f"l{number} AS {_q(f'{name} {_LEFT}')}, r{number} AS {_q(f'{name} {_RIGHT}')}"
             for number, name in enumerate(values)

@@ -38,9 +38,9 @@ class DuckDbJson:
                 # Some text is no JSON at all. Telling them apart takes longer, so it waits until there is one.
                 query, checks = read_query(fields, style, lenient=lenient, broken=True)
                 rows = cursor.sql(query).to_arrow_table()
-        found = rows.column(len(fields)).combine_chunks()
+        codes = rows.column(len(fields)).combine_chunks()
         rows = rows.select(range(len(fields))).rename_columns(schema.names).cast(_without_zone(schema)).cast(schema)
-        return JsonRows(rows, tuple(_faults(texts, found, checks)))
+        return JsonRows(rows, tuple(_faults(texts, codes, checks)))
 
     def write(self, rows: pa.Table, fields: Sequence[DataField], style: JsonStyle) -> pa.Array:
         """See `JsonCodec.write`."""
@@ -103,10 +103,10 @@ def _plain(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-def _faults(texts: pa.Array, found: pa.Array, checks: Sequence[Check]) -> Iterator[Fault]:
+def _faults(texts: pa.Array, codes: pa.Array, checks: Sequence[Check]) -> Iterator[Fault]:
     """What is wrong with the texts that were found wrong, in words."""
-    for index in pc.indices_nonzero(pc.is_valid(found)).to_pylist():
-        text, code = texts[index].as_py(), found[index].as_py()
+    for index in pc.indices_nonzero(pc.is_valid(codes)).to_pylist():
+        text, code = texts[index].as_py(), codes[index].as_py()
         if code == NO_OBJECT:
             yield Fault(index, _why_no_object(text))
             continue

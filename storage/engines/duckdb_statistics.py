@@ -92,14 +92,14 @@ def _asked(field: DataField) -> list[str]:
     name, kind = quoted(field.name), field.type
     length = f"octet_length({name}::BLOB)" if kind.is_bytes else f"strlen({name})"
     has_length = kind.is_text or kind.is_bytes
-    found = [
+    expressions = [
         f"approx_count_distinct({name})",
         f"count(*) - count({name})",
         *(_end(word, name, kind) for word in ("min", "max")),
         f"ceil(avg({length}))::BIGINT" if has_length else "NULL",
         f"max({length})" if has_length else "NULL",
     ]
-    return [f"CAST({each} AS VARCHAR)" for each in found]
+    return [f"CAST({each} AS VARCHAR)" for each in expressions]
 
 
 def _end(word: str, name: str, kind: DataType) -> str:
@@ -114,8 +114,8 @@ def _most_digits(kind: DataType) -> int:
     return _MICROSECONDS if kind.is_timestamp else 38
 
 
-def _column(field: DataField, found: Sequence[str | None]) -> ColumnStatistics:
-    distinct, nulls, *ends, average, greatest = found
+def _column(field: DataField, values: Sequence[str | None]) -> ColumnStatistics:
+    distinct, nulls, *ends, average, greatest = values
     if average is None and not (field.type.is_text or field.type.is_bytes):
         fixed = _LENGTHS.get(field.type.root) or (16 if (field.type.precision or 0) >= _LONG_DECIMAL_DIGITS else 8)
         average = greatest = str(fixed)

@@ -29,10 +29,10 @@ def batch_properties(table: Table, commit_id: CommitId, checkpoint: str) -> Mapp
     own = _batch_of(checkpoint, commit_id.identifier)
     if own is None:
         return {}
-    found = table.new_commit(commit_id).find_committed()
-    if found is not None:
-        is_own = commit_id.made(found)
-        known = _known(found if is_own else _newest_of(table, commit_id.user))
+    committed = table.new_commit(commit_id).find_committed()
+    if committed is not None:
+        is_own = commit_id.made(committed)
+        known = _known(committed if is_own else _newest_of(table, commit_id.user))
         # Of one that has expired nothing is known but what its user has committed last.
         key = "positions" if is_own else "checkpoint"
         if known.get(key, own[key]) != own[key]:
@@ -49,7 +49,9 @@ def _batch_of(checkpoint: str, number: int) -> dict[str, str] | None:
     try:
         file_io, root = FileIO(checkpoint), split_url(checkpoint)
         value = json.loads(file_io.read_text_or_none(f"{root}/metadata") or "null")
-        texts = [file_io.read_text_or_none(f"{root}/offsets/{one}") or "" for one in (number - 1, number)]
+        texts = [
+            file_io.read_text_or_none(f"{root}/offsets/{batch_number}") or "" for batch_number in (number - 1, number)
+        ]
     except (OSError, ValueError, InvalidRequest):
         return None
     if not isinstance(value, dict) or "id" not in value:

@@ -13,11 +13,11 @@ _PAGE = re.compile(r"(?:file:(/\S+?)\.?\s.*?)?(CRC checksum verification failed)
 
 def own_error(error: Exception) -> StorageError | None:
     """The store's error inside an error of Spark, which shows it as the end of a traceback in its text."""
-    found = _RAISED.findall(str(error))
-    if not found:
+    matches = _RAISED.findall(str(error))
+    if not matches:
         page = _PAGE.search(str(error))
         return None if page is None else errors.CorruptData(f"Data file {page[1] or ''} is damaged: {page[2]}.")
-    kind, message = found[-1]
+    kind, message = matches[-1]
     known = getattr(errors, kind, None)
     return (
         known(message.strip().splitlines()[0]) if isinstance(known, type) and issubclass(known, StorageError) else None

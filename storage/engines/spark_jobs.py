@@ -56,13 +56,13 @@ def results_of_tasks(spark: SparkSession, pieces: Sequence[Any], work: Callable[
     return [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["number"])]
 
 
-def compact_on_spark(spark: SparkSession, table: Table, *, full: bool = True, **how: Any) -> Snapshot | None:
+def compact_on_spark(spark: SparkSession, table: Table, *, full: bool = True, **options: Any) -> Snapshot | None:
     """Compact as `Table.compact` does (same options), with a task for each bucket; the driver commits."""
 
     def run(plans: Sequence[BucketCompaction]) -> list[BucketResult]:
         return results_of_tasks(spark, [(table.store, plan) for plan in plans], _compact_one)
 
-    return table.compact(full=full, run=run, **how)
+    return table.compact(full=full, run=run, **options)
 
 
 def _compact_one(piece: tuple[Any, BucketCompaction]) -> BucketResult:

@@ -100,9 +100,9 @@ def columns_of(options: Mapping[str, str], schema: TableSchema) -> tuple[str, ..
     refuse_metadata(schema, columns, "the option 'columns'", f"Name it in the option {METADATA!r}.")
     if not metadata:
         return tuple(columns) or None
-    found = metadata_among(schema, metadata)
+    metadata_names = metadata_among(schema, metadata)
     for name in metadata:
-        if name not in found:
+        if name not in metadata_names:
             raise InvalidRequest(
                 f"Option {METADATA!r}: {name!r} is a column of the table. {PREFIX}{metadata_of(name)} is the metadata."
                 if metadata_of(name)

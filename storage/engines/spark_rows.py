@@ -63,24 +63,24 @@ from .storable import refuse_unstorable
 _KIND = "__kind"
 
 
-def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str, **how: Any) -> Snapshot | None:
+def delete_rows(spark: SparkSession, table: Table, warehouse: str, where: str, **options: Any) -> Snapshot | None:
     """Delete the rows for which a condition in Spark's SQL is true; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
+    `options`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", DELETE, where)
-    return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE", how)
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "DELETE", options)
 
 
 def update_rows(
-    spark: SparkSession, table: Table, warehouse: str, where: str, values: Mapping[str, str], **how: Any
+    spark: SparkSession, table: Table, warehouse: str, where: str, values: Mapping[str, str], **options: Any
 ) -> Snapshot | None:
     """Set columns of the rows for which a condition is true to expressions in Spark's SQL; None if there are none.
 
-    `how`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
+    `options`: the commit's `commit_id` and `properties`, the change's `basis` and `views`, as for `merge_rows`.
     """
     clause = MergeClause("not matched by source", UPDATE, where, dict(values))
-    return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE", how)
+    return _change(spark, table, warehouse, None, "FALSE", [clause], "UPDATE", options)
 
 
 def merge_rows(
@@ -104,22 +104,22 @@ def merge_rows(
     Raises InvalidRequest for clauses that cannot be, and if several rows of the source would change one row; CommitConflict
     if others changed the same rows each time; RowsChanged if they have since the `basis` that was given.
     """
-    how = {"commit_id": commit_id, "properties": properties, "basis": basis, "views": views}
-    return _change(source.sparkSession, table, warehouse, source, on, clauses, MERGE, how)
+    options = {"commit_id": commit_id, "properties": properties, "basis": basis, "views": views}
+    return _change(source.sparkSession, table, warehouse, source, on, clauses, MERGE, options)
 
 
 def replace_where(
-    source: DataFrame, table: Table, warehouse: str, where: str, *, basis: Basis, **how: Any
+    source: DataFrame, table: Table, warehouse: str, where: str, *, basis: Basis, **options: Any
 ) -> Snapshot | None:
     """Put the rows of a DataFrame in the place of those for which a condition over `target.` is true, in one commit; None if
-    there are neither. `how`: the commit's `commit_id` and `properties`.
+    there are neither. `options`: the commit's `commit_id` and `properties`.
 
     Raises InvalidRequest if the condition is not true of a row of the DataFrame, or several have one key; RowsChanged if
     others have changed the same rows since the `basis`.
     """
     on, clauses = replacing(table.schema, where)
     return _change(
-        source.sparkSession, table, warehouse, source, on, clauses, REPLACE_WHERE, {**how, "basis": basis}, where
+        source.sparkSession, table, warehouse, source, on, clauses, REPLACE_WHERE, {**options, "basis": basis}, where
     )
 
 
@@ -131,13 +131,13 @@ def _change(
     on: str | Sequence[str] | None,
     clauses: Sequence[MergeClause],
     operation: str,
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
     replaced_where: str | None = None,
 ) -> Snapshot | None:
-    refuse_own_properties(how.get("properties"))
+    refuse_own_properties(options.get("properties"))
     check_clauses(table.schema, source.columns if source is not None else (), clauses)
-    given = {name: value for name, value in how.items() if name not in ("basis", "views")}
-    inner = how.get("views") or {}
+    given = {name: value for name, value in options.items() if name not in ("basis", "views")}
+    inner = options.get("views") or {}
     keyed = bool(table.schema.primary_keys)
 
     def change(basis: Basis) -> Snapshot | None:
@@ -155,17 +155,17 @@ def _change(
         finally:
             plan.unpersist()
 
-    basis = how.get("basis")
+    basis = options.get("basis")
     return table.repeated(change) if basis is None else change(basis)
 
 
 def _keys_of(table: Table) -> list[Column]:
     """The columns of the key, by which rows are told apart: 0.0 and -0.0 are two keys of the format, and one group of Spark."""
-    found = []
+    key_columns = []
     for name in table.schema.primary_keys:
         column = column_named(name)
-        found.append(column.cast("string").alias(name) if table.schema.field(name).type.is_float else column)
-    return found
+        key_columns.append(column.cast("string").alias(name) if table.schema.field(name).type.is_float else column)
+    return key_columns
 
 
 def _refuse_unfit(spark: SparkSession, plan: DataFrame, where: str, keys: Sequence[Column]) -> None:
@@ -198,7 +198,7 @@ def _commit(
     clauses: Sequence[MergeClause],
     operation: str,
     keyed: bool,
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> Snapshot | None:
     actions = F.create_map(
         *[F.lit(value) for number, clause in enumerate(clauses, 1) for value in (number, clause.then)]
@@ -219,7 +219,9 @@ def _commit(
     if keyed:
         kinds = F.create_map(*[F.lit(each) for pair in KIND_OF.items() for each in pair])
         rows = plan.select(*columns, kinds[F.col("__action")].alias(_KIND))
-        return write_frame(rows, table, warehouse, row_kind_column=_KIND, operation=operation, basis=basis.mark, **how)
+        return write_frame(
+            rows, table, warehouse, row_kind_column=_KIND, operation=operation, basis=basis.mark, **options
+        )
     files = [row[0] for row in changed.select(FILE).distinct().collect()]
     rows = plan.where(F.col("__action") != DELETE).select(*columns)
     marked = None
@@ -239,7 +241,7 @@ def _commit(
         replaced=replaced,
         marked=marked,
         basis=basis.mark if inserts else None,
-        **how,
+        **options,
     )
 
 
@@ -282,8 +284,8 @@ def _planned(
 def _check_condition(spark: SparkSession, clause: MergeClause, sides: Mapping[str, str]) -> None:
     """Raise InvalidRequest for what Spark itself takes as no condition, and that joined to others would be cast to one."""
     if clause.condition is not None:
-        found = spark.sql(seeing_query(clause.condition, clause.when, sides)).schema
-        refuse_no_condition(clause.condition, found[0].dataType.simpleString())
+        schema = spark.sql(seeing_query(clause.condition, clause.when, sides)).schema
+        refuse_no_condition(clause.condition, schema[0].dataType.simpleString())
 
 
 def _cast_values(spark: SparkSession, table: Table, clause: MergeClause, sides: Mapping[str, str]) -> MergeClause:

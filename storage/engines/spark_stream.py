@@ -136,12 +136,12 @@ class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshot from others that come to have its number, and where its step began: Spark remembers no first position, and
         another one may be the first when a batch is replayed.
         """
-        one = self._table.identifier
+        identifier = self._table.identifier
         identity = identity_at(self._table.store, position) if position > 0 else None
         named: dict[str, Any] = {} if identity is None else {_IDENTITY: identity}
         if self._number is not None:
             named[_SOURCE] = self._number
-        place = [self._catalog, one.database, one.table, one.branch]
+        place = [self._catalog, identifier.database, identifier.table, identifier.branch]
         return {_POSITION: position, _BEFORE: before, "table": place, **named}
 
     def _refuse_other_history(self, offset: Mapping[str, Any]) -> None:
@@ -274,10 +274,10 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
 
 def _has_landed(table: Table, commit_id: CommitId, step: str) -> bool:
     """Whether a micro-batch was committed. Raises InvalidRequest if another one was under its number."""
-    found = table.new_commit(commit_id).find_committed()
-    if found is None:
+    committed = table.new_commit(commit_id).find_committed()
+    if committed is None:
         return False
-    known = (found.properties or {}).get(STEP_PROPERTY, step) if commit_id.made(found) else step
+    known = (committed.properties or {}).get(STEP_PROPERTY, step) if commit_id.made(committed) else step
     if known != step:
         raise InvalidRequest(
             f"Stream {commit_id.user!r} has committed its batch {commit_id.identifier} to {table.identifier} already, of other "
@@ -293,25 +293,25 @@ def batch_sources(checkpoint: str, batch_id: int) -> list[SnapshotRef]:
     """
     file_io = FileIO(checkpoint)
     text = file_io.read_text_or_none(f"{split_url(checkpoint)}/offsets/{batch_id}")
-    found = []
+    sources = []
     for line in (text or "").splitlines():
         value = json.loads(line) if line.startswith("{") else {}
         if "table" in value and value.get(_POSITION, 0) > 0:
-            found.append(_ref(value["table"], value[_POSITION]))
-    return found
+            sources.append(_ref(value["table"], value[_POSITION]))
+    return sources
 
 
 def batch_spans(checkpoint: str, batch_id: int) -> dict[int, tuple[int | None, int]]:
     """The positions before and after a micro-batch, as its checkpoint tells, by the numbers of its sources. Before the first
     reading of a whole table there is none.
     """
-    earlier, found = _offsets(checkpoint, batch_id - 1), {}
+    earlier, spans = _offsets(checkpoint, batch_id - 1), {}
     for number, offset in _offsets(checkpoint, batch_id).items():
         position = offset[_POSITION]
         # The offset of a source that gave nothing stays what it was.
         before = position if earlier.get(number) == offset else offset[_BEFORE]
-        found[number] = (None if before == NOTHING_READ else before, position)
-    return found
+        spans[number] = (None if before == NOTHING_READ else before, position)
+    return spans
 
 
 def at_position(table: Table, position: int | None) -> Table | None:

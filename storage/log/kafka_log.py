@@ -113,9 +113,9 @@ class KafkaLog:
         """A topic that was made, once the broker shows it."""
         deadline = time.monotonic() + self._patience
         while True:
-            found = self.find_topic(topic.name)
-            if found is not None and found.partitions == topic.partitions:
-                return found
+            existing = self.find_topic(topic.name)
+            if existing is not None and existing.partitions == topic.partitions:
+                return existing
             if time.monotonic() > deadline:
                 raise StoreUnavailable(f"Topic {topic.name!r} was made, and {self._servers} does not show it yet.")
             time.sleep(0.02)
@@ -180,8 +180,8 @@ class KafkaLog:
             while True:
                 try:
                     answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._patience)
-                    found = {partition.partition: self._done(answer).offset for partition, answer in answers.items()}
-                    return tuple(found[number] for number in range(topic.partitions))
+                    offsets = {partition.partition: self._done(answer).offset for partition, answer in answers.items()}
+                    return tuple(offsets[number] for number in range(topic.partitions))
                 except KafkaException as error:
                     # The client learns of who leads a partition by now while it is told that it is another one.
                     if error.args[0].code() not in _OTHER_LEADER or time.monotonic() > deadline:
@@ -259,12 +259,12 @@ class KafkaLog:
             "enable.idempotence": True,
             "logger": _clients_log,
         }
-        told = partial(self._told, f"publish to topic {topic.name!r}")
+        errors_named = partial(self._told, f"publish to topic {topic.name!r}")
         with self._consumer(topic) as consumer:
             producer = self._new_producer(settings)
-            with told():
+            with errors_named():
                 producer.init_transactions(self._patience)
-            publisher = KafkaPublisher(self, topic, producer, consumer, self._patience, told)
+            publisher = KafkaPublisher(self, topic, producer, consumer, self._patience, errors_named)
             try:
                 yield publisher
             finally:

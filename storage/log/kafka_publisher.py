@@ -33,14 +33,14 @@ class KafkaPublisher:
         producer: Producer,
         consumer: Consumer,
         patience: float,
-        told: Callable[[], AbstractContextManager[None]],
+        errors_named: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._log = log
         self._topic = topic
         self._producer = producer
         self._consumer = consumer
         self._patience = patience
-        self._told = told
+        self._told = errors_named
         self._is_open = False
         self._ends: list[int] | None = None
         self._failed: KafkaError | None = None
@@ -49,14 +49,14 @@ class KafkaPublisher:
         # Only now: what an earlier publisher was committing is decided, or will never be by itself.
         try:
             with self._told():
-                found = position_of(self._topic, self._consumer, self._patience)
+                committed_position = position_of(self._topic, self._consumer, self._patience)
         except StoreUnavailable:
             # The same without waiting for what is being committed: who does not answer this either is not there.
             return self._end_undecided(self._log.position(self._topic))
-        if found is not None and not self._are_readable(found.ends):
-            return self._end_undecided(found)
-        self._ends = list(found.ends) if found else [0] * self._topic.partitions
-        return found
+        if committed_position is not None and not self._are_readable(committed_position.ends):
+            return self._end_undecided(committed_position)
+        self._ends = list(committed_position.ends) if committed_position else [0] * self._topic.partitions
+        return committed_position
 
     def _end_undecided(self, decided: Position | None) -> Position:
         """Commit a transaction by which Kafka ends what hangs; a record in each partition says that what hung does not count,
@@ -153,12 +153,12 @@ class KafkaPublisher:
         key: bytes | None,
         value: bytes | None,
         headers: _Headers,
-        told: Callable[[KafkaError | None, Message], None] | None,
+        on_delivery: Callable[[KafkaError | None, Message], None] | None,
     ) -> None:
         while True:
             try:
                 self._producer.produce(
-                    self._topic.name, value, key, partition, on_delivery=told or self._watch, headers=headers
+                    self._topic.name, value, key, partition, on_delivery=on_delivery or self._watch, headers=headers
                 )
                 return
             except BufferError:
@@ -177,13 +177,13 @@ class KafkaPublisher:
     def _watching(self, ends: list[int]) -> Callable[[KafkaError | None, Message], None]:
         """Notes the offset behind a record."""
 
-        def told(error: KafkaError | None, message: Message) -> None:
+        def note_offset(error: KafkaError | None, message: Message) -> None:
             self._watch(error, message)
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None:
                 ends[partition] = max(ends[partition], offset + 1)
 
-        return told
+        return note_offset
 
     def close(self) -> None:
         """End what is under way. Whoever cannot leaves it to the next publisher."""
@@ -226,7 +226,7 @@ def position_of(topic: Topic, consumer: Consumer, patience: float) -> Position |
     deadline = time.monotonic() + patience
     while True:
         try:
-            found = consumer.committed(asked, timeout=patience)
+            committed = consumer.committed(asked, timeout=patience)
             break
         except KafkaException as error:
             code = error.args[0].code()
@@ -236,15 +236,15 @@ def position_of(topic: Topic, consumer: Consumer, patience: float) -> Position |
             if code not in _NOT_YET or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-    if any(each.offset < 0 or not each.metadata for each in found):
+    if any(each.offset < 0 or not each.metadata for each in committed):
         return None
     try:
-        said = [json.loads(each.metadata or "") for each in found]
+        said = [json.loads(each.metadata or "") for each in committed]
         if any(each["topic"] != topic.id for each in said):
             # Of a topic of the same name, which was deleted.
             return None
         ends = tuple(int(each["end"]) for each in said)
-        identities = {(each.offset, value["uuid"]) for each, value in zip(found, said, strict=True)}
+        identities = {(each.offset, value["uuid"]) for each, value in zip(committed, said, strict=True)}
         ((snapshot_id, identity),) = identities
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptData(

@@ -31,20 +31,20 @@ def open_log(options: Mapping[str, str]) -> LogStore:
     to be installed.
     """
     name = log_system(options)
-    found: OpenLog | None = _registered.get(name)
-    if found is None and name in _OWN:
+    opener: OpenLog | None = _registered.get(name)
+    if opener is None and name in _OWN:
         module, _, function = _OWN[name].partition(":")
         try:
-            found = getattr(importlib.import_module(module, __package__), function)
+            opener = getattr(importlib.import_module(module, __package__), function)
         except ModuleNotFoundError as error:
             raise InvalidRequest(
                 f"Option 'log.system' = {name!r} needs the package {error.name!r}: install snapline[{name}]."
             ) from None
-    for extension in entry_points(group=ENTRY_POINT_GROUP) if found is None else ():
+    for extension in entry_points(group=ENTRY_POINT_GROUP) if opener is None else ():
         if extension.name == name:
-            found = extension.load()
-    if found is None:
+            opener = extension.load()
+    if opener is None:
         raise InvalidRequest(
             f"Option 'log.system' = {name!r} is unknown. There are: none, {', '.join(known_systems())}."
         )
-    return found(options)
+    return opener(options)

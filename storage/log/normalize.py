@@ -43,11 +43,11 @@ class Normalizer:
         # What goes comes before what takes its place.
         places = np.concatenate([own[goes], own[comes]])
         taken = np.concatenate([before[goes], own[comes]])
-        told = np.concatenate([np.where(updates[goes], "-U", "-D"), np.where(updates[comes], "+U", "+I")])
+        change_kinds = np.concatenate([np.where(updates[goes], "-U", "-D"), np.where(updates[comes], "+U", "+I")])
         order = np.argsort(np.concatenate([own[goes] * 2, own[comes] * 2 + 1]), kind="stable")
         self._keep(given, alive)
         changed = pool.drop_columns([_KEY]).take(pa.array(taken[order], pa.int64()))
-        return pa.array(told[order].tolist(), pa.string()), changed, pa.array(places[order], pa.int64())
+        return pa.array(change_kinds[order].tolist(), pa.string()), changed, pa.array(places[order], pa.int64())
 
     def become(self, rows: pa.Table) -> tuple[pa.Array, pa.Table]:
         """The changes by which what stands becomes other rows, each key once."""

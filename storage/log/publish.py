@@ -110,8 +110,8 @@ def hold(store: TableStore) -> None:
 
 def sent_until(store: TableStore) -> int | None:
     """The last snapshot that is known to be in the log, without asking it; None if that is not known."""
-    found = store.consumers.find(LOG_CONSUMER)
-    return None if found is None else found.next_snapshot_id - 1
+    consumer = store.consumers.find(LOG_CONSUMER)
+    return None if consumer is None else consumer.next_snapshot_id - 1
 
 
 def unsent(store: TableStore) -> str | None:
@@ -181,12 +181,12 @@ class _Sending:
     def _next(self, position: Position, latest: Snapshot) -> Position:
         """Send the next snapshot, or let readers begin anew where that cannot be told by its changes."""
         number = position.snapshot_id + 1
-        found = latest if number == latest.id else self._store.snapshots.find(number)
+        snapshot = latest if number == latest.id else self._store.snapshots.find(number)
         identity = latest.identity if number == latest.id else identity_at(self._store, number)
-        if identity is None or (found is not None and self._breaks(found)):
+        if identity is None or (snapshot is not None and self._breaks(snapshot)):
             return self._reset(latest)
         following = None if number == latest.id else self._store.snapshots.find(number + 1)
-        if following is not None and following.takes_back(found):
+        if following is not None and following.takes_back(snapshot):
             self._left_out.add(number)
         try:
             return self._publisher.publish(number, identity, self._records(number))

@@ -118,12 +118,12 @@ class LogStream:
         if where is None or where.snapshot_id <= position.snapshot_id:
             return None
         normalizer = self._known() if self._normalizes else None
-        told = self._from_log(position, where)
-        if told is None:
-            told = self._from_files(position, where)
-        elif isinstance(told, str):
+        changes = self._from_log(position, where)
+        if changes is None:
+            changes = self._from_files(position, where)
+        elif isinstance(changes, str):
             return self._anew(where)
-        kinds, numbers, rows = told
+        kinds, numbers, rows = changes
         if normalizer is not None:
             kinds, rows, places = normalizer.apply(kinds, rows)
             numbers = numbers.take(places)
@@ -156,8 +156,10 @@ class LogStream:
         if topic is None:
             latest = self._store.snapshots.latest()
             return None if latest is None else ReadPosition(latest.id, latest.identity)
-        found: Position | None = open_log(self._store.schema.options).position(topic)
-        return None if found is None else ReadPosition(found.snapshot_id, found.identity, topic.id, found.ends)
+        position: Position | None = open_log(self._store.schema.options).position(topic)
+        return (
+            None if position is None else ReadPosition(position.snapshot_id, position.identity, topic.id, position.ends)
+        )
 
     # --- the first step
 

@@ -58,8 +58,8 @@ class LogStoreContract:
 
     def test_retention_is_set_and_taken_back(self, log: LogStore, topic: Topic) -> None:
         log.set_retention(topic.name, 7_200_000)
-        found = log.find_topic(topic.name)
-        assert found is not None and found.retention_ms == 7_200_000
+        current = log.find_topic(topic.name)
+        assert current is not None and current.retention_ms == 7_200_000
         log.set_retention(topic.name, None)
         assert log.find_topic(topic.name) == topic
 
@@ -146,11 +146,11 @@ def values(
     log: LogStore, topic: Topic, start: tuple[int, ...], until: Position
 ) -> dict[int, list[tuple[int, bytes | None]]]:
     """Snapshot and value of each record up to a position, by partition and in order."""
-    found: dict[int, list[tuple[int, bytes | None]]] = {number: [] for number in range(topic.partitions)}
+    by_partition: dict[int, list[tuple[int, bytes | None]]] = {number: [] for number in range(topic.partitions)}
     for part in log.read(topic, start, until.ends):
         assert set(part["kind"].to_pylist()) == {"+I"} and set(part["key"].to_pylist()) == {b"key"}
         for partition, number, value in zip(
             part["partition"].to_pylist(), part["snapshot_id"].to_pylist(), part["value"].to_pylist(), strict=True
         ):
-            found[partition].append((number, value))
-    return found
+            by_partition[partition].append((number, value))
+    return by_partition

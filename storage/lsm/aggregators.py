@@ -221,8 +221,8 @@ def _min(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
 
 def _grouped(column: pa.Array, groups: Groups, function: str) -> pa.Array:
     rows = pa.table({"group": groups.of_rows, "value": column})
-    found = rows.group_by("group", use_threads=False).aggregate([("value", function)])
-    return found.column(f"value_{function}").combine_chunks()
+    aggregated = rows.group_by("group", use_threads=False).aggregate([("value", function)])
+    return aggregated.column(f"value_{function}").combine_chunks()
 
 
 def _sum(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
@@ -332,7 +332,7 @@ def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
         present = np.logical_or.reduceat(_valid(column), groups.starts)
         return pc.if_else(pa.array(present), lists, pa.scalar(None, lists.type))
     # Taking elements back, and telling them apart, is done key by key: only keys that several rows have come here.
-    found: list[list[Any] | None] = []
+    collected_lists: list[list[Any] | None] = []
     values = column.to_pylist()
     for start, end in zip(groups.starts, groups.ends, strict=True):
         collected: list[Any] | None = None
@@ -346,8 +346,8 @@ def _collect(column: pa.Array, groups: Groups, options: AggregateOptions) -> pa.
                         collected.remove(value)
                 elif not (options.distinct and value in collected):
                     collected.append(value)
-        found.append(collected)
-    return pa.array(found, column.type)
+        collected_lists.append(collected)
+    return pa.array(collected_lists, column.type)
 
 
 _FUNCTIONS: dict[str, Aggregator] = {

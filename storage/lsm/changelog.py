@@ -97,14 +97,14 @@ def _differ(
     for index in range(key_count, new.num_columns):
         if new.schema.field(index).name in (SEQUENCE_NUMBER, VALUE_KIND):
             continue
-        one, other = new.column(index).take(pa.array(new_rows)), old.column(index).take(pa.array(old_rows))
-        if pa.types.is_nested(one.type):
-            codes = row_codes([pa.table({"value": one}), pa.table({"value": other})])
-            differs |= codes[: len(one)] != codes[len(one) :]
+        column, other = new.column(index).take(pa.array(new_rows)), old.column(index).take(pa.array(old_rows))
+        if pa.types.is_nested(column.type):
+            codes = row_codes([pa.table({"value": column}), pa.table({"value": other})])
+            differs |= codes[: len(column)] != codes[len(column) :]
             continue
-        same = pc.equal(one, other)
-        if pa.types.is_floating(one.type):
-            same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(other)))
-        same = pc.fill_null(same, pc.and_(pc.is_null(one), pc.is_null(other)))
+        same = pc.equal(column, other)
+        if pa.types.is_floating(column.type):
+            same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(other)))
+        same = pc.fill_null(same, pc.and_(pc.is_null(column), pc.is_null(other)))
         differs |= ~same.to_numpy(zero_copy_only=False)
     return differs

@@ -58,7 +58,7 @@ class _Fold(Generic[A]):
 
     def over(self, valid: np.ndarray, starts: np.ndarray, retracts: np.ndarray, late: np.ndarray) -> list[A | None]:
         """What becomes of the values of each group. One that comes late is put before what is there."""
-        found: list[A | None] = []
+        aggregates: list[A | None] = []
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(valid)], strict=True):
             held: A | None = None
             for row in range(start, end):
@@ -71,8 +71,8 @@ class _Fold(Generic[A]):
                     held = self.value(row)
                 else:
                     held = self.add(self.value(row), held) if late[row] else self.add(held, self.value(row))
-            found.append(held)
-        return found
+            aggregates.append(held)
+        return aggregates
 
 
 def aggregate_collections(

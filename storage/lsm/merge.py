@@ -120,9 +120,9 @@ def _first_from(batch: pa.RecordBatch, key: tuple[Any, ...], key_count: int) -> 
     return bisect_left(range(batch.num_rows), key, key=lambda row: _key_at(batch, row, key_count))
 
 
-def match_keys(one: pa.RecordBatch, other: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
+def match_keys(batch: pa.RecordBatch, other: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows of each, by number, whose keys are in both. Neither may hold a key twice; both are sorted by key."""
-    codes, other_codes = _codes(one, other, key_count)
+    codes, other_codes = _codes(batch, other, key_count)
     order = np.argsort(codes, kind="stable")
     hits, rivals = _find(codes[order], other_codes, sorted_base=key_count == 1 and _is_numeric(other))
     return order[hits], rivals
@@ -309,8 +309,8 @@ def _codes(small: pa.RecordBatch, base: pa.RecordBatch, key_count: int) -> tuple
     cardinality = 1
     for index in range(key_count):
         encoded = small.column(index).dictionary_encode()
-        found = pc.index_in(base.column(index), value_set=encoded.dictionary)
-        column_codes = found.fill_null(-1).to_numpy().astype(np.int64)
+        indices = pc.index_in(base.column(index), value_set=encoded.dictionary)
+        column_codes = indices.fill_null(-1).to_numpy().astype(np.int64)
         size = len(encoded.dictionary)
         if cardinality > 2**62 // max(size, 1):
             unique, small_codes = np.unique(small_codes, return_inverse=True)

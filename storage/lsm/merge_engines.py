@@ -243,19 +243,21 @@ class PartialUpdate(MergeEngine):
         taking_part = np.logical_or.reduceat(counts, groups.starts)
         starts = np.append(0, np.cumsum(np.add.reduceat(counts.astype(np.int64), groups.starts)[taking_part]))[:-1]
         inner = Groups(starts, groups.retracts[counts], late[counts])
-        found = np.where(taking_part, np.cumsum(taking_part) - 1, -1)
+        indices = np.where(taking_part, np.cumsum(taking_part) - 1, -1)
         for name in group.columns:
             if name not in rows.schema.names:
                 continue
             column = rows.column(name)
-            one = self.aggregates.get(name)
-            if one is None:
+            aggregation = self.aggregates.get(name)
+            if aggregation is None:
                 merged[name] = pick(column, standing)
             elif not taking_part.any():
                 merged[name] = pa.nulls(groups.count, column.type)
             else:
-                values = aggregate(one.function, column.filter(pa.array(counts)), inner, one.options, name)
-                merged[name] = pick(values, found)
+                values = aggregate(
+                    aggregation.function, column.filter(pa.array(counts)), inner, aggregation.options, name
+                )
+                merged[name] = pick(values, indices)
 
 
 def _first_refusal(aggregates: Mapping[str, ColumnAggregate]) -> str | None:

@@ -10,11 +10,11 @@ from .key_order import ranks
 _LARGEST = 2**62
 
 
-def difference(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
+def difference(table: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
     """What only the first has and what only the second has, each as often as the counts differ."""
-    codes = row_codes([one, other])
-    mine, theirs = codes[: one.num_rows], codes[one.num_rows :]
-    return _surplus(one, mine, theirs), _surplus(other, theirs, mine)
+    codes = row_codes([table, other])
+    mine, theirs = codes[: table.num_rows], codes[table.num_rows :]
+    return _surplus(table, mine, theirs), _surplus(other, theirs, mine)
 
 
 def _surplus(rows: pa.Table, codes: np.ndarray, others: np.ndarray) -> pa.Table:

@@ -88,7 +88,7 @@ def _last_removals(
         ~np.logical_or.reduce([np.asarray(rows.column(name).is_valid()) for name in group.order_by])
         for group in removing
     ]
-    found = np.full(groups.count, -1, np.int64)
+    removals = np.full(groups.count, -1, np.int64)
     for key in np.flatnonzero(np.logical_or.reduceat(deletes, groups.starts)):
         highest: list[tuple[int, ...] | None] = [None] * len(removing)
         for row in range(groups.starts[key], groups.ends[key] + 1):
@@ -97,13 +97,13 @@ def _last_removals(
                 for place, known in enumerate(highest)
             ]
             if deletes[row] and any(not_late):
-                found[key] = row
+                removals[key] = row
                 highest = [None if empty[place][row] else order[row] for place, order in enumerate(orders)]
             else:
                 for place, is_new in enumerate(not_late):
                     if is_new:
                         highest[place] = orders[place][row]
-    return found
+    return removals
 
 
 def _drops_deletes(options: Mapping[str, str]) -> bool:

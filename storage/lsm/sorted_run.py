@@ -77,7 +77,7 @@ def split_into_sections(files: Sequence[DataFile], key_range: Callable[[DataFile
     `key_range` gives the first and last key of a file as tuples that compare in the order of keys.
     """
     ranged = [(*key_range(file), index, file) for index, file in enumerate(files)]
-    ranged.sort(key=lambda one: (one[0], one[1], one[2]))
+    ranged.sort(key=lambda ranged_file: (ranged_file[0], ranged_file[1], ranged_file[2]))
     sections: list[Section] = []
     current: list[tuple[Key, Key, int, DataFile]] = []
     largest: Key | None = None
