@@ -57,7 +57,7 @@ def _checking(call: Any, name: str) -> Any:
         }
 
     @wraps(call)
-    def told(*arguments: Any, **named: Any) -> Any:
+    def checked_call(*arguments: Any, **named: Any) -> Any:
         allowed = annotations()
         given = [*zip(positional, arguments, strict=False), *named.items()]
         if rest is not None:
@@ -70,7 +70,7 @@ def _checking(call: Any, name: str) -> Any:
                 )
         return call(*map(_plain, arguments), **{key: _plain(value) for key, value in named.items()})
 
-    return told
+    return checked_call
 
 
 def _plain(value: Any) -> Any:

@@ -95,7 +95,7 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
     unchanged = frozenset(_unchanged(store, snapshots, known))
     own = store.paths.branch
     was_branch = own if store.identifier.branch == MAIN_BRANCH != own else ""
-    found = BranchHistory(
+    history = BranchHistory(
         snapshots,
         tags,
         frozenset(taken_back_in(snapshots)),
@@ -105,7 +105,7 @@ def branch_history(store: TableStore, known: BranchHistory | None = None) -> Bra
         was_branch,
         None if origin is None else origin.create_time_ms,
     )
-    return known if known is not None and known == found else found
+    return known if known is not None and known == history else history
 
 
 def _known_snapshots(
@@ -121,13 +121,13 @@ def _known_snapshots(
     if still is None or still.identity != last.identity:
         return None
     by_id = {snapshot.id: snapshot for snapshot in known.snapshots}
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for snapshot_id in store.snapshots.ids():
         snapshot = by_id.get(snapshot_id) or store.snapshots.find(snapshot_id)
-        if snapshot is None or (found and snapshot.follows not in (None, found[-1].identity)):
+        if snapshot is None or (snapshots and snapshot.follows not in (None, snapshots[-1].identity)):
             return None
-        found.append(snapshot)
-    return tuple(found)
+        snapshots.append(snapshot)
+    return tuple(snapshots)
 
 
 def _unchanged(store: TableStore, snapshots: Sequence[Snapshot], known: BranchHistory | None) -> Iterator[int]:

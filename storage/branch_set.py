@@ -121,18 +121,18 @@ class BranchSet:
             try:
                 take_back_branch(branch, partial(refuse_open, self._journal, [branch], branch=self.branch))
             except Exception as other:
-                told = hidden(
+                message = hidden(
                     f"Branch {self.branch!r} of {branch.identifier.full_name} was not taken away again: {other}"
                 )
                 if isinstance(error, StoreUnavailable) and isinstance(other, StoreUnavailable):
                     # As on a full disk: what each says of repeating it alone does not hold of the set.
-                    told = f"{error.reason or error} {self._stays_on(branch)}"
-                    error.args, error.reason = (told, *error.args[1:]), told
+                    message = f"{error.reason or error} {self._stays_on(branch)}"
+                    error.args, error.reason = (message, *error.args[1:]), message
                     error.says_outcome, error.landed = True, None
                 elif isinstance(error, StorageError):
-                    error.args = (f"{error} {told}", *error.args[1:])
+                    error.args = (f"{error} {message}", *error.args[1:])
                 else:
-                    error.add_note(told)
+                    error.add_note(message)
 
     def _stays_on(self, branch: TableStore) -> str:
         table = branch.identifier.full_name
@@ -349,9 +349,9 @@ class BranchSet:
             if verdict.kind == "diverged" and name not in wanted.adopted
         }
         if diverged and not wanted.discard_main:
-            told = "; ".join(f"{name} has {verdict.describe()}" for name, verdict in diverged.items())
+            differences = "; ".join(f"{name} has {verdict.describe()}" for name, verdict in diverged.items())
             raise CommitConflict(
-                f"Branch {self.branch!r} is not published, on no table. {told}. Insist with discard-main, or apply the "
+                f"Branch {self.branch!r} is not published, on no table. {differences}. Insist with discard-main, or apply the "
                 "changes to main again."
             )
         for name, verdict in () if wanted.replaces else verdicts.items():

@@ -146,9 +146,9 @@ class Catalog:
             raise InvalidRequest(f"Database {name!r} has {what}. Drop them first, or drop with CASCADE.")
         for table in held:
             # Before the first goes.
-            one = Identifier.parse(table)
-            refuse_lost_table(self._file_io, self._contents.path(one), table)
-            refuse_damaged(self._file_io, self._contents.path(one), one, self._clock)
+            identifier = Identifier.parse(table)
+            refuse_lost_table(self._file_io, self._contents.path(identifier), table)
+            refuse_damaged(self._file_io, self._contents.path(identifier), identifier, self._clock)
         with outcome(f"Database {name!r} is not dropped, though tables of it may be: drop it again."):
             for table in held:
                 self.drop_table(table, if_exists=True)

@@ -40,10 +40,10 @@ class Consumers:
     @of_same_table
     def get(self, name: str) -> Consumer:
         """The consumer of that name. Raises NotFound that lists which there are."""
-        found = self._store.consumers.find(name)
-        if found is None:
+        consumer = self._store.consumers.find(name)
+        if consumer is None:
             raise self._missing(name)
-        return found
+        return consumer
 
     def _missing(self, name: str) -> NotFound:
         names = ", ".join(consumer.name for consumer in self._store.consumers.all()) or "none"
@@ -195,8 +195,8 @@ class Consumption:
 
     def _has_expired(self, snapshot_id: int) -> bool:
         store = self._store
-        found = store.snapshots.find(snapshot_id)
-        if found is not None and store.snapshots.is_in_history(found):
+        snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is not None and store.snapshots.is_in_history(snapshot):
             return False
         if store.changelogs.find(snapshot_id) is not None:
             return False

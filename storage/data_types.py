@@ -237,15 +237,15 @@ def _parse_text(text: str) -> DataType:
     result = _simple_type(text, match)
     position = match.end()
     while position < len(upper):
-        if found := _NULLABILITY.match(upper, position):
-            result = replace(result, nullable=found["null"] == "NULL")
-        elif found := _SUFFIX.match(upper, position):
-            result = DataType(found["collection"], element=result)
+        if suffix := _NULLABILITY.match(upper, position):
+            result = replace(result, nullable=suffix["null"] == "NULL")
+        elif suffix := _SUFFIX.match(upper, position):
+            result = DataType(suffix["collection"], element=result)
         else:
             raise InvalidRequest(
                 f"{text!r} is not a type of the format: {upper[position:].strip()!r} is not understood."
             )
-        position = found.end()
+        position = suffix.end()
     return result
 
 

@@ -41,13 +41,15 @@ def read_document(text: str | bytes, path: str, *names: str) -> dict[str, Any]:
             json.dumps(value, ensure_ascii=False).encode()
         if not isinstance(value, dict):
             raise CorruptData(f"File {path} is damaged: it holds no JSON object.")
-        found = value.pop(CHECKSUM, None)
-        wanted = [_checksum(value, name) for name in names or (path.rsplit("/", 1)[-1],)] if found is not None else []
+        checksum = value.pop(CHECKSUM, None)
+        wanted = (
+            [_checksum(value, name) for name in names or (path.rsplit("/", 1)[-1],)] if checksum is not None else []
+        )
     except RecursionError:
         raise CorruptData(f"File {path} is damaged: its JSON is nested without end.") from None
     except ValueError as error:
         raise CorruptData(f"File {path} is damaged: it is no JSON: {error}") from None
-    if found is not None and found not in wanted:
+    if checksum is not None and checksum not in wanted:
         raise CorruptData(f"File {path} is damaged: its content does not have the checksum that it names.")
     return value
 

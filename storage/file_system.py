@@ -56,17 +56,17 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem
 
 def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Storage options as fsspec takes them: what is an object of JSON, in a setting or an option of a catalog, is one again."""
-    found: dict[str, Any] = revealed(options)
-    for name, value in found.items():
+    revealed_options: dict[str, Any] = revealed(options)
+    for name, value in revealed_options.items():
         if isinstance(value, str) and value.lstrip().startswith("{"):
             with contextlib.suppress(ValueError):
-                found[name] = json.loads(value)
-    return found
+                revealed_options[name] = json.loads(value)
+    return revealed_options
 
 
-def same_protocol(one: str, other: str) -> bool:
+def same_protocol(protocol: str, other: str) -> bool:
     """Whether URLs of two protocols are of the same file system, as `s3` and `s3a` are."""
-    return one == other or other in _SAME_PROTOCOL.get(one, ()) or one in _SAME_PROTOCOL.get(other, ())
+    return protocol == other or other in _SAME_PROTOCOL.get(protocol, ()) or protocol in _SAME_PROTOCOL.get(other, ())
 
 
 def is_known_protocol(protocol: str) -> bool:

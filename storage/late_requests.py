@@ -30,10 +30,12 @@ def generation(file_io: FileIO) -> dict[str, str]:
 
 def with_generation(file_io: FileIO, path: str, content: bytes) -> bytes:
     """A content, a JSON object, as another one than all before; the same on local disks."""
-    told = generation(file_io)
-    if not told:
+    own_generation = generation(file_io)
+    if not own_generation:
         return content
-    return json.dumps(sealed({**read_document(content, path), **told}, posixpath.basename(path)), indent=2).encode()
+    return json.dumps(
+        sealed({**read_document(content, path), **own_generation}, posixpath.basename(path)), indent=2
+    ).encode()
 
 
 def create(file_io: FileIO, path: str, content: bytes, *, of: Witness | None = None) -> bool:
@@ -64,11 +66,11 @@ def delete_if(file_io: FileIO, path: str, content: bytes) -> bool:
 
 def marked(names: Iterable[str]) -> Mapping[str, frozenset[str]]:
     """Of a listed directory: the files of which contents were deleted lately, each with what marks those."""
-    found: dict[str, frozenset[str]] = {}
+    marks: dict[str, frozenset[str]] = {}
     for name in names:
         if match := _MARK.fullmatch(name):
-            found[match[2]] = found.get(match[2], frozenset()) | {match[1]}
-    return found
+            marks[match[2]] = marks.get(match[2], frozenset()) | {match[1]}
+    return marks
 
 
 def is_marked(content: bytes, marks: frozenset[str]) -> bool:

@@ -24,18 +24,18 @@ def open_regular(path: str, flags: int = os.O_RDONLY, *, directory: int | None =
         if error.errno in _NO_FILE:
             raise NoRegularFile(error.errno, error.strerror, path) from None
         raise
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
         os.close(file)
-        raise _other(path, found)
+        raise _other(path, status)
     return file
 
 
 def refuse_other(path: str) -> None:
     """Raise FileNotFoundError, or NoRegularFile, unless there is a file."""
-    found = stat_of(path)
-    if not stat.S_ISREG(found.st_mode):
-        raise _other(path, found)
+    status = stat_of(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise _other(path, status)
 
 
 def stat_of(path: str) -> os.stat_result:
@@ -58,11 +58,11 @@ def stat_of_entry(entry: os.DirEntry[str]) -> os.stat_result:
         return entry.stat(follow_symlinks=False)
 
 
-def kind_of(found: os.stat_result) -> str:
+def kind_of(status: os.stat_result) -> str:
     """What a listing calls it: file, directory or other."""
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "directory"
-    return "file" if stat.S_ISREG(found.st_mode) else "other"
+    return "file" if stat.S_ISREG(status.st_mode) else "other"
 
 
 def what_is_in_place(error: IsADirectoryError) -> str:
@@ -74,10 +74,10 @@ def what_is_in_place(error: IsADirectoryError) -> str:
     return "there is a directory in its place"
 
 
-def _other(path: str, found: os.stat_result) -> NoRegularFile:
-    if stat.S_ISDIR(found.st_mode):
+def _other(path: str, status: os.stat_result) -> NoRegularFile:
+    if stat.S_ISDIR(status.st_mode):
         return NoRegularFile(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    number = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENXIO
+    number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.ENXIO
     return NoRegularFile(number, os.strerror(number), path)
 
 
@@ -120,8 +120,8 @@ def listing(path: str) -> Iterator[tuple[str, int, str, int | None]]:
     with os.scandir(path) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                found = stat_of_entry(entry)
-                yield entry.name, found.st_size, kind_of(found), found.st_mtime_ns // 1_000_000
+                status = stat_of_entry(entry)
+                yield entry.name, status.st_size, kind_of(status), status.st_mtime_ns // 1_000_000
 
 
 def delete_empty_directory(path: str) -> bool:

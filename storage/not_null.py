@@ -43,9 +43,9 @@ def refuse_nulls_held(store: TableStore, snapshot: Snapshot | None, names: Seque
 
 def _nulls(store: TableStore, entry: ManifestEntry, name: str) -> int:
     """How many nulls of a column a live file holds: told by its statistics, or counted."""
-    told = nulls_told(store.schemas.get(entry.file.schema_id), entry.file, store.schema.field(name).id)
-    if told is not None:
-        return told
+    null_count = nulls_told(store.schemas.get(entry.file.schema_id), entry.file, store.schema.field(name).id)
+    if null_count is not None:
+        return null_count
     request, directory = ReadRequest(store, (name,), None), store.bucket_directory(entry.place)
     if store.schema.primary_keys:
         batches = read_file(request, entry.partition, directory, entry.file)

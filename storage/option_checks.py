@@ -101,11 +101,11 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
     understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
     doing = "written" if for_writing else "read"
     for key, values in understood.items():
-        found = options.get(key, values[0]).strip().lower()
-        if found not in values:
+        given = options.get(key, values[0]).strip().lower()
+        if given not in values:
             supported = f"Supported: {', '.join(repr(value) for value in values)}."
             raise Unsupported(
-                f"Table {table} has {key!r} = {found!r}, with which it cannot be {doing} here. {supported}"
+                f"Table {table} has {key!r} = {given!r}, with which it cannot be {doing} here. {supported}"
             )
     for key in _REFUSED_FOR_WRITING if for_writing else _REFUSED_FOR_READING:
         if options.get(key):
@@ -124,10 +124,10 @@ def _refuse_for_iceberg(options: Mapping[str, str], table: str) -> None:
         "deletion-vectors.enabled": "readers would see the rows that are marked as deleted",
         "file.format": "readers find columns by ids, which Parquet files alone hold",
     }
-    found = {key: options.get(key, value).strip().lower() for key, value in wanted.items()}
+    given = {key: options.get(key, value).strip().lower() for key, value in wanted.items()}
     for _, kind in TableOptions.read(options).file_format_per_level:
-        found["file.format"] = kind if kind != "parquet" else found["file.format"]
-    for key, value in found.items():
+        given["file.format"] = kind if kind != "parquet" else given["file.format"]
+    for key, value in given.items():
         if value != wanted[key]:
             raise Unsupported(
                 f"Table {table} has 'metadata.iceberg.storage' and {key!r} = {value!r}, which do not go together here: "

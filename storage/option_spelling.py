@@ -93,13 +93,13 @@ def own_key(key: str) -> str:
 
 def in_one_spelling(options: Mapping[str, str]) -> dict[str, str]:
     """The same options under their own keys, and words in lower case. An older key says nothing beside the option's own."""
-    found: dict[str, str] = {}
+    spelled: dict[str, str] = {}
     for key, value in options.items():
         own = own_key(key)
         if own != key and key != _first_given(own, options):
             continue
-        found[own] = value.lower() if own in IN_ANY_CASE or _OF_COLUMNS_IN_ANY_CASE.fullmatch(own) else value
-    return found
+        spelled[own] = value.lower() if own in IN_ANY_CASE or _OF_COLUMNS_IN_ANY_CASE.fullmatch(own) else value
+    return spelled
 
 
 def _first_given(own: str, options: Mapping[str, str]) -> str | None:

@@ -85,9 +85,9 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
         (_has_dynamic_buckets, "'bucket' = '-1'"),
     ),
     **{
-        str(one["key"]): (_has_iceberg, "'metadata.iceberg.storage'")
-        for one in TableOptions.declared()
-        if one["key"].startswith("metadata.iceberg.") and one["key"] != "metadata.iceberg.storage"
+        str(option["key"]): (_has_iceberg, "'metadata.iceberg.storage'")
+        for option in TableOptions.declared()
+        if option["key"].startswith("metadata.iceberg.") and option["key"] != "metadata.iceberg.storage"
     },
     "partition.expiration-strategy": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-pattern": (_has_expiration, "'partition.expiration-time'"),
@@ -97,14 +97,14 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
 
 def with_an_effect(given: Mapping[str, str], *, keyed: bool, partitioned: bool) -> dict[str, str]:
     """Those of some options that mean something for a table with or without a primary key and partitions."""
-    found = {}
+    effective = {}
     for key, value in given.items():
         of_keys = key in _OF_KEYS or (key.startswith("fields.") and not key.endswith(".stats-mode"))
         of_partitions = key in _OF_PARTITIONS
         void = (of_keys and not keyed) or (of_partitions and not partitioned)
         if not void and not (keyed and key == "compaction.min.file-num"):
-            found[key] = value
-    return found
+            effective[key] = value
+    return effective
 
 
 def refuse_without_effect(

@@ -97,14 +97,14 @@ def hidden(text: str) -> str:
     return _PAIR.sub(_masked_pair, text)
 
 
-def _masked_parameter(found: "re.Match[str]") -> str:
-    return f"{found['start']}{found['name']}={MASK}" if is_secret_name(found["name"]) else found[0]
+def _masked_parameter(match: "re.Match[str]") -> str:
+    return f"{match['start']}{match['name']}={MASK}" if is_secret_name(match["name"]) else match[0]
 
 
-def _masked_pair(found: "re.Match[str]") -> str:
-    value = found["value"]
+def _masked_pair(match: "re.Match[str]") -> str:
+    value = match["value"]
     # `token: x` in a sentence is prose; what stands in quotes is a value.
-    if not is_secret_name(found["name"]) or (found["sign"] == ":" and value[0] not in "'\""):
-        return found[0]
+    if not is_secret_name(match["name"]) or (match["sign"] == ":" and value[0] not in "'\""):
+        return match[0]
     quote = value[0] if value[0] in "'\"" else ""
-    return found[0][: found.start("value") - found.start()] + f"{quote}{MASK}{quote}"
+    return match[0][: match.start("value") - match.start()] + f"{quote}{MASK}{quote}"

@@ -60,7 +60,7 @@ def rename_table(
             until = FormerName(identifier.full_name, clock.now_ms())
             write_former_names(file_io, renamed.paths.root, [*names[:-1], until], renamed.read_witness())
         publish_after(renamed, None)
-    tell_listeners(renamed, listeners, lambda one: one.notify_table_renamed(identifier, target))
+    tell_listeners(renamed, listeners, lambda listener: listener.notify_table_renamed(identifier, target))
     return renamed
 
 

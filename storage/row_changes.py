@@ -326,8 +326,8 @@ def _range_of(store: TableStore, rows: pa.Table) -> Predicate | None:
             continue
         extremes = pc.min_max(column).as_py()
         bounds += [Comparison(field.name, ">=", extremes["min"]), Comparison(field.name, "<=", extremes["max"])]
-    found = all_of(bounds)
-    return None if found is None else found.bind(store.schema)
+    predicate = all_of(bounds)
+    return None if predicate is None else predicate.bind(store.schema)
 
 
 def rows_with_addresses(

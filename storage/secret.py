@@ -28,9 +28,9 @@ class Secret:
 
     def reveal(self) -> str:
         """The secret itself, references to the environment resolved. Raises InvalidRequest that names a missing variable."""
-        found = resolved(self._text)
-        _know(found)
-        return found
+        text = resolved(self._text)
+        _know(text)
+        return text
 
     def written(self) -> str:
         """As it was given, with its references: for files that only their owner can read."""
@@ -65,13 +65,13 @@ def resolved(text: str, environment: Mapping[str, str] | None = None) -> str:
     """A text with the environment's values in the place of `${env:NAME}`. Raises InvalidRequest that names a missing one."""
     given = os.environ if environment is None else environment
 
-    def value(found: "re.Match[str]") -> str:
-        if found[1] not in given:
+    def value(match: "re.Match[str]") -> str:
+        if match[1] not in given:
             raise InvalidRequest(
-                f"The variable {found[1]} of the environment is not set, to which an option refers by {found[0]}. Set it "
+                f"The variable {match[1]} of the environment is not set, to which an option refers by {match[0]}. Set it "
                 "where the platform runs."
             )
-        return given[found[1]]
+        return given[match[1]]
 
     return _REFERENCE.sub(value, text)
 

@@ -79,7 +79,7 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         @wraps(call)
-        def told(*arguments: P.args, **named: P.kwargs) -> T:
+        def guarded(*arguments: P.args, **named: P.kwargs) -> T:
             try:
                 return call(*arguments, **named)
             except (StorageError, FileExistsError):
@@ -97,7 +97,7 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 path = str(arguments[1] if len(arguments) > 1 else named.get("path", ""))
                 raise store_error(error, doing, path if file_io.is_local else file_io.url(path)) from error
 
-        return told
+        return guarded
 
     return decorate
 
@@ -152,11 +152,11 @@ def outcome(text: str, *, landed: bool | None = None, of_whole: bool = False) ->
         elif isinstance(error, StorageError) or not comes_from_a_store(error):
             raise
         message = (error.reason or str(error)) if isinstance(error, StoreUnavailable) else _plain(error)
-        told = StoreUnavailable(f"{message} {text}")
-        told.landed = landed
-        told.reason = message
-        told.says_outcome = True
-        raise told from error
+        unavailable = StoreUnavailable(f"{message} {text}")
+        unavailable.landed = landed
+        unavailable.reason = message
+        unavailable.says_outcome = True
+        raise unavailable from error
 
 
 def made_or_told(make: Callable[[], bool], is_there: Callable[[], bool], what: str) -> bool:

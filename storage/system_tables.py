@@ -376,7 +376,7 @@ def _partitions(store: TableStore) -> Rows:
 def _buckets(store: TableStore) -> Rows:
     rows = []
     show_partition = _row_shower(store.partition_types)
-    for (partition, bucket), entries in sorted(_grouped(store, lambda one: one.place).items()):
+    for (partition, bucket), entries in sorted(_grouped(store, lambda live_entry: live_entry.place).items()):
         known = [
             entry.file.creation_time_local_ms for entry in entries if entry.file.creation_time_local_ms is not None
         ]

@@ -111,7 +111,11 @@ class TableMaintenance(TableReading):
             return alter(store, (SetOptions({"bucket": count}),))
 
         store, (snapshot, written) = rescale_to(
-            self._store, bucket_count, lambda one: covered.covers(self._store, one), self._listeners, altered
+            self._store,
+            bucket_count,
+            lambda encoded_partition: covered.covers(self._store, encoded_partition),
+            self._listeners,
+            altered,
         )
         store.troubles.clear(RESCALING)
         if snapshot is not None:

@@ -19,9 +19,9 @@ def whole_table(name: str) -> Identifier:
 
 def new_table_name(name: str) -> Identifier:
     """The name of a table that may be created. Raises InvalidRequest for others."""
-    found = plain_name(name)
-    refuse_reserved(found.database)
-    return found
+    identifier = plain_name(name)
+    refuse_reserved(identifier.database)
+    return identifier
 
 
 def refuse_reserved(database: str) -> None:

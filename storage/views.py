@@ -233,7 +233,7 @@ class Views:
         name = path.rpartition("/")[2]
         content = writable(
             lambda: json.dumps(sealed(document, name), indent=2, ensure_ascii=False),
-            lambda one: _read(one, path),
+            lambda document_text: _read(document_text, path),
             "view",
         )
         if len(content) > _MOST_BYTES:

@@ -84,5 +84,5 @@ def check_warehouse(file_io: FileIO, root: str, publications: Sequence[OpenPubli
     broken = [*journal.damaged(), *(entry for kind in notes for entry in kind.damaged())]
     aside = [*journal.set_aside(), *(each for kind in notes for each in kind.kept_aside())]
     strange = sorted(_strange(file_io, root))
-    found = [*(BrokenInvariant(path, what) for path, what in broken), *strange]
-    return [*found, *map(Unpublished.of, publications), *map(KeptAside.of, aside)]
+    findings = [*(BrokenInvariant(path, what) for path, what in broken), *strange]
+    return [*findings, *map(Unpublished.of, publications), *map(KeptAside.of, aside)]

@@ -97,10 +97,10 @@ class WarehouseContents:
         databases = self.databases()
         if database is not None and database not in databases:
             raise NotFound(f"Database {database!r} does not exist. Databases: {', '.join(databases) or 'none'}.")
-        found: list[str] = []
+        names: list[str] = []
         for value in [database] if database else databases:
             directory = f"{self.root}/{value}.db"
-            found += [
+            names += [
                 f"{value}.{table}"
                 for table in self.file_io.list_directories(directory)
                 # What has no name that a table can have is left out, and told by `check`.
@@ -110,7 +110,7 @@ class WarehouseContents:
                     or is_lost_table(self.file_io, f"{directory}/{table}")
                 )
             ]
-        return sorted(found)
+        return sorted(names)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
