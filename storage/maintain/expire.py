@@ -216,10 +216,8 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
     if changelogs is not None:
-        changelog_files, damage = _expire_changelogs(
-            store, _expired_changelogs(store, changelogs, now_ms, unread), reader
-        )
-        candidates, lost = {**changelog_files, **candidates}, damage or lost
+        files, damage = _expire_changelogs(store, _expired_changelogs(store, changelogs, now_ms, unread), reader)
+        candidates, lost = {**files, **candidates}, damage or lost
     for tag in in_vain:
         store.tags.delete_if(tag)
     # Asked only now: a tag may have been made of one of them until it was gone.
@@ -246,19 +244,17 @@ def _expire_changelogs(
     store: TableStore, expired: Sequence[Snapshot], reader: ReferenceReader
 ) -> tuple[dict[str, int], CorruptData | NotFound | None]:
     """Delete changelogs that were kept; returns their files, each with its snapshot, or why these cannot be told."""
-    changelog_files: dict[str, int] = {}
+    files: dict[str, int] = {}
     damage: CorruptData | NotFound | None = None
     # Of a changelog that was kept nothing else is there any more.
     try:
-        changelog_files = {
-            path: snapshot.id for snapshot in expired for path in reader.changelog_files_of(store, snapshot)
-        }
+        files = {path: snapshot.id for snapshot in expired for path in reader.changelog_files_of(store, snapshot)}
     except (CorruptData, NotFound) as error:
         damage = error
     for snapshot in expired:
         store.changelogs.delete_if(snapshot)
     store.changelogs.write_hints()
-    return changelog_files, damage
+    return files, damage
 
 
 def _kept_files(
