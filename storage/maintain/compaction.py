@@ -228,16 +228,11 @@ def _plan_keyed(
 ) -> Iterator[BucketCompaction]:
     """`lessened`: names of files some rows of which are gone, by deletion vectors, or too old."""
     # Newest first: files of level 0 one by one, then a run for each level.
-    ordered = sorted(
-        entries,
-        key=lambda live_entry: (live_entry.file.level, -live_entry.file.max_sequence_number, live_entry.file.name),
-    )
+    ordered = sorted(entries, key=lambda live: (live.file.level, -live.file.max_sequence_number, live.file.name))
     runs = [[entry] for entry in ordered if entry.file.level == 0]
     runs += [
         list(group)
-        for _, group in groupby(
-            (entry for entry in ordered if entry.file.level > 0), lambda live_entry: live_entry.file.level
-        )
+        for _, group in groupby((entry for entry in ordered if entry.file.level > 0), lambda live: live.file.level)
     ]
     sizes = [LevelRun(run[0].file.level, sum(file.file.size_bytes for file in run)) for run in runs]
     universal = universal_options(options)
@@ -287,10 +282,7 @@ def _plan_plain(
     target = options.target_file_size(has_primary_key=False)
     least = 2 if full else options.compaction_min_file_count
     group: list[ManifestEntry] = []
-    for entry in [
-        *sorted(entries, key=lambda live_entry: (live_entry.file.min_sequence_number, live_entry.file.name)),
-        None,
-    ]:
+    for entry in [*sorted(entries, key=lambda live: (live.file.min_sequence_number, live.file.name)), None]:
         is_small = entry is not None and entry.file.size_bytes < LARGE_SHARE * target
         if group and (not is_small or sum(member.file.size_bytes for member in group) >= target):
             if len(group) >= least or any(member.file.name in anew for member in group):
