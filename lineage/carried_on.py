@@ -39,16 +39,16 @@ class KnownSnapshots:
                 self._read(catalog, asked[start : start + MOST_KEYS // 2])
 
     def _read(self, catalog: str, names: list[_Name]) -> None:
-        found = {name: _KnownTable() for name in names}
+        tables = {name: _KnownTable() for name in names}
         where = {"database": sorted({name[1] for name in names}), "table": sorted({name[2] for name in names})}
         store = self._stores[catalog]
         for row in store.snapshots("sink", **where):
-            if (table := found.get((catalog, row.database, row.table))) is not None:
+            if (table := tables.get((catalog, row.database, row.table))) is not None:
                 table.add(row.ref(catalog), (row.job, row.barrier_id, row.snapshot_id, row.create_time))
         for row in store.snapshots("source", **where):
-            if (table := found.get((catalog, row.database, row.table))) is not None:
+            if (table := tables.get((catalog, row.database, row.table))) is not None:
                 table.add(row.ref(catalog))
-        self._tables |= found
+        self._tables |= tables
 
     def of(self, ref: SnapshotRef) -> "_KnownTable":
         """What is known of the table of a snapshot."""
@@ -77,19 +77,19 @@ class _KnownTable:
 
     def since(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """A snapshot, and those after it on its branch."""
-        return [one for one in self._times.get(ref.branch, ()) if one.snapshot_id >= ref.snapshot_id]
+        return [snapshot for snapshot in self._times.get(ref.branch, ()) if snapshot.snapshot_id >= ref.snapshot_id]
 
     def names(self, ref: SnapshotRef) -> set[SnapshotRef]:
         """The other names of a snapshot."""
-        found = (self._named[key] for key in self._keys.get(_bare(ref), ()))
-        return set().union(*found) - {_bare(ref)}
+        name_sets = (self._named[key] for key in self._keys.get(_bare(ref), ()))
+        return set().union(*name_sets) - {_bare(ref)}
 
     def before(self, ref: SnapshotRef) -> SnapshotRef | None:
         """The snapshot that one came after; of one that has its number, the last of the branch with a lower one."""
         if was_replaced(ref):
             return self._before_replaced.get(_bare(ref))
-        earlier = (one for one in self._times.get(ref.branch, ()) if one.snapshot_id < ref.snapshot_id)
-        return max(earlier, key=lambda one: one.snapshot_id, default=None)
+        earlier = (snapshot for snapshot in self._times.get(ref.branch, ()) if snapshot.snapshot_id < ref.snapshot_id)
+        return max(earlier, key=lambda snapshot: snapshot.snapshot_id, default=None)
 
     def after(self, ref: SnapshotRef) -> Sequence[SnapshotRef]:
         """The snapshots that came after one, and whose numbers were given again."""
@@ -97,17 +97,19 @@ class _KnownTable:
 
     @cached_property
     def _after(self) -> dict[SnapshotRef, list[SnapshotRef]]:
-        found: dict[SnapshotRef, list[SnapshotRef]] = {}
+        after: dict[SnapshotRef, list[SnapshotRef]] = {}
         for ref, before in self._before_replaced.items():
-            found.setdefault(before, []).append(ref)
-        return found
+            after.setdefault(before, []).append(ref)
+        return after
 
     @cached_property
     def _before_replaced(self) -> dict[SnapshotRef, SnapshotRef]:
         by_branch: dict[str, list[tuple[datetime, SnapshotRef]]] = {}
         for branch, times in self._times.items():
             name = replaced_branch(branch, datetime.min).partition("~")[0]
-            by_branch.setdefault(name, []).extend((time, one) for one, time in times.items() if time is not None)
+            by_branch.setdefault(name, []).extend(
+                (time, snapshot) for snapshot, time in times.items() if time is not None
+            )
         return {
             ref: before
             for listed in by_branch.values()
@@ -122,9 +124,9 @@ class _KnownTable:
         name as well came to the branch when another one took its place.
         """
         earlier: dict[int, list[tuple[datetime, SnapshotRef]]] = {}
-        for moment, one in listed:
-            if one.snapshot_id < ref.snapshot_id and moment <= time:
-                earlier.setdefault(one.snapshot_id, []).append((moment, one))
+        for moment, snapshot in listed:
+            if snapshot.snapshot_id < ref.snapshot_id and moment <= time:
+                earlier.setdefault(snapshot.snapshot_id, []).append((moment, snapshot))
         last = (
             max([each for each in same if was_replaced(each[1]) or not self.names(each[1])] or same)
             for same in earlier.values()
@@ -135,7 +137,7 @@ class _KnownTable:
 def carried_on(known: KnownSnapshots, firsts: Mapping[_Place, int]) -> dict[_Place, int]:
     """For all branches that hold what some hold from a snapshot on, by the same name or another, their first such snapshot."""
     known.read(place[:3] for place in firsts)
-    found = dict(firsts)
+    earliest = dict(firsts)
     to_follow = [SnapshotRef(*place, number) for place, number in firsts.items()]
     while to_follow:
         start = to_follow.pop()
@@ -143,10 +145,10 @@ def carried_on(known: KnownSnapshots, firsts: Mapping[_Place, int]) -> dict[_Pla
         for ref in table.since(start):
             for other in (*table.names(ref), *table.after(ref)):
                 place = (other.catalog, other.database, other.table, other.branch)
-                if place not in found or other.snapshot_id < found[place]:
-                    found[place] = other.snapshot_id
+                if place not in earliest or other.snapshot_id < earliest[place]:
+                    earliest[place] = other.snapshot_id
                     to_follow.append(other)
-    return found
+    return earliest
 
 
 def carried_from(known: KnownSnapshots, ref: SnapshotRef) -> set[SnapshotRef]:

@@ -126,8 +126,8 @@ def columns_property(columns: Mapping[str, Iterable[SourceColumn]]) -> dict[str,
 def columns_of(snapshot: Snapshot) -> dict[str, list[SourceColumn]]:
     """The columns that the columns of a snapshot were computed from, as its properties tell."""
     text = (snapshot.properties or {}).get(COLUMNS_PROPERTY)
-    found: dict[str, list[list[str]]] = json.loads(text) if text else {}
-    return {name: [(row[0], row[1], row[2], row[3]) for row in rows] for name, rows in found.items()}
+    columns: dict[str, list[list[str]]] = json.loads(text) if text else {}
+    return {name: [(row[0], row[1], row[2], row[3]) for row in rows] for name, rows in columns.items()}
 
 
 def moment_of_ms(time_ms: int) -> datetime:

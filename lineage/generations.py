@@ -28,24 +28,28 @@ def record_beginning(table: Table, store: LineageStore) -> None:
     What another branch of that name had under the number, which was dropped, is set apart. Raises CorruptData if it cannot be
     read where it was forked off.
     """
-    one = table.identifier
-    if one.branch == MAIN_BRANCH or len(one.branch) > NAME_LENGTH or _TRIAL_BRANCH.fullmatch(one.branch):
+    identifier = table.identifier
+    if (
+        identifier.branch == MAIN_BRANCH
+        or len(identifier.branch) > NAME_LENGTH
+        or _TRIAL_BRANCH.fullmatch(identifier.branch)
+    ):
         return
-    begun_at = table.branches.begun_at(one.branch)
+    begun_at = table.branches.begun_at(identifier.branch)
     if begun_at is None:
         return
     of, number = begun_at
     if of != MAIN_BRANCH and of in table.branches.names():
         record_beginning(table.on_branch(of), store)
     begun = table.snapshots.find(number)
-    rows = store.snapshots("sink", database=one.database, table=one.table, branch=of)
+    rows = store.snapshots("sink", database=identifier.database, table=identifier.table, branch=of)
     earlier = [row for row in rows if row.snapshot_id <= number and _is_before(row, begun)]
     last = max(earlier, key=lambda row: row.snapshot_id, default=None)
     moment = commit_time(begun) if begun is not None else None if last is None else last.snapshot_time
     if moment is not None:
         _set_apart_until(table, number, moment, store, spared=None if last is None else last.snapshot_id)
     if last is not None:
-        beginning = replace(last, branch=one.branch)
+        beginning = replace(last, branch=identifier.branch)
         store.set_apart(beginning)
         store.store_snapshots("sink", [beginning])
 

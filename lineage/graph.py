@@ -47,8 +47,8 @@ class LineageGraph:
     @property
     def snapshots(self) -> list[SnapshotRef]:
         """All snapshots found, the root left out."""
-        found = {ref for edge in self.edges for ref in (edge.source, edge.sink)}
-        return sorted(found - {self.root})
+        refs = {ref for edge in self.edges for ref in (edge.source, edge.sink)}
+        return sorted(refs - {self.root})
 
 
 def trace(

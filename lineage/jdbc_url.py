@@ -57,11 +57,11 @@ def check_jdbc_url(name: str, url: str) -> None:
             raise InvalidRequest(f"{name} = {named(url)!r} names no file by an absolute path: write jdbc:sqlite:/path.")
         return
     # What stands before the last @ may be a password, of any characters.
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"//(?:.*@)?(?P<host>\[[^]]*\]|[^@:/?]*)(?::(?P<port>[^/?]*))?([/?].*)?", rest.partition("?")[0]
     )
-    port = "" if found is None else found["port"] or "1"
-    if found is None or not found["host"] or not (port.isdecimal() and 0 < int(port) < _PORTS):
+    port = "" if match is None else match["port"] or "1"
+    if match is None or not match["host"] or not (port.isdecimal() and 0 < int(port) < _PORTS):
         raise InvalidRequest(f"{name} = {named(url)!r} cannot be read: write jdbc:{kind}://host:port/database.")
 
 

@@ -34,13 +34,13 @@ def impact(stores: Stores, ref: SnapshotRef, forks: Forks = lambda _: ()) -> lis
     named = same_snapshot(stores, ref) if ref.branch != "main" else set()
     starts = [ref, *(name for name in named if name.branch == "main")]
     first = reached(stores, {place_of(start): start.snapshot_id for start in starts}, forks)
-    found: dict[Place, SnapshotRef] = {}
+    first_by_branch: dict[Place, SnapshotRef] = {}
     for each in sorted(SnapshotRef(*place, snapshot_id) for place, snapshot_id in first.items()):
         if place_of(each) != place_of(ref):
             # `main~20241103T081500123` comes before what was committed later.
             branch = f"{each.branch.partition('~')[0]}~" if was_replaced(each) else each.branch
-            found.setdefault((each.catalog, each.database, each.table, branch), each)
-    return [ref, *found.values()]
+            first_by_branch.setdefault((each.catalog, each.database, each.table, branch), each)
+    return [ref, *first_by_branch.values()]
 
 
 def reached(stores: Stores, starts: Mapping[Place, int], forks: Forks = lambda _: ()) -> dict[Place, int]:
@@ -49,14 +49,16 @@ def reached(stores: Stores, starts: Mapping[Place, int], forks: Forks = lambda _
     frontier = dict(first)
     known = KnownSnapshots(stores)
     while frontier:
-        found = _made_from(stores, frontier)
+        downstream = _made_from(stores, frontier)
         for place, number in carried_on(known, frontier).items():
-            found[place] = min(number, found.get(place, number))
+            downstream[place] = min(number, downstream.get(place, number))
         for place, number in frontier.items():
             for branch, begun_at in forks(place):
                 if begun_at >= number:
-                    found[branch] = min(begun_at, found.get(branch, begun_at))
-        frontier = {place: number for place, number in found.items() if place not in first or number < first[place]}
+                    downstream[branch] = min(begun_at, downstream.get(branch, begun_at))
+        frontier = {
+            place: number for place, number in downstream.items() if place not in first or number < first[place]
+        }
         first |= frontier
     return first
 
@@ -86,8 +88,8 @@ class AncestryDifference:
 
 def ancestry_difference(stores: Stores, first: SnapshotRef, second: SnapshotRef) -> AncestryDifference:
     """What two versions were made from differently, over any number of hops."""
-    one, other = (set(trace(stores, ref, "up").snapshots) for ref in (first, second))
-    return AncestryDifference(tuple(sorted(one - other)), tuple(sorted(other - one)))
+    first_ancestors, other = (set(trace(stores, ref, "up").snapshots) for ref in (first, second))
+    return AncestryDifference(tuple(sorted(first_ancestors - other)), tuple(sorted(other - first_ancestors)))
 
 
 def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: Place) -> list[SnapshotRef] | None:
@@ -96,7 +98,7 @@ def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: 
     `histories`: the snapshots of each table, newest first. A snapshot that was made from several of the source's counts for
     the newest. None if there is no such set.
     """
-    found: list[dict[int, SnapshotRef]] = []
+    refs_by_version: list[dict[int, SnapshotRef]] = []
     for history in histories:
         made: dict[int, SnapshotRef] = {}
         for ref in history:
@@ -105,12 +107,12 @@ def aligned(stores: Stores, histories: Sequence[Sequence[SnapshotRef]], source: 
             ]
             if versions:
                 made.setdefault(max(versions), ref)
-        found.append(made)
-    common = set.intersection(*(set(each) for each in found)) if found else set()
+        refs_by_version.append(made)
+    common = set.intersection(*(set(each) for each in refs_by_version)) if refs_by_version else set()
     if not common:
         return None
     newest = max(common)
-    return [each[newest] for each in found]
+    return [each[newest] for each in refs_by_version]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,9 @@ def freshness(
         known = newest_read.get(place_of(each))
         if known is None or each.snapshot_id > known.snapshot_id:
             newest_read[place_of(each)] = each
-    found = []
+    lags = []
     for source in sorted(newest_read.values()):
-        told = newest_of(source)
-        if told is not None:
-            found.append(Lag(source, *told))
-    return found
+        newest_change = newest_of(source)
+        if newest_change is not None:
+            lags.append(Lag(source, *newest_change))
+    return lags

@@ -63,8 +63,8 @@ def _tell_beginning(table: Table, recorder: LineageRecorder, catalog: Catalog) -
         record_beginning(table, recorder.store)
 
 
-def _reconciled(one: Identifier, recorder: LineageRecorder) -> Reconciled | None:
-    rows = recorder.store.reconciled(database=one.database, table=one.table, branch=one.branch)
+def _reconciled(identifier: Identifier, recorder: LineageRecorder) -> Reconciled | None:
+    rows = recorder.store.reconciled(database=identifier.database, table=identifier.table, branch=identifier.branch)
     return rows[0] if rows else None
 
 

@@ -135,8 +135,8 @@ class LineageRecorder:
 
     def commit_of(self, identifier: Identifier, snapshot: Snapshot) -> Commit:
         """What a snapshot says of itself."""
-        one = identifier
-        sink = SnapshotRef(self._catalog, one.database, one.table, one.branch, snapshot.id, snapshot.time_ms)
+        place = identifier
+        sink = SnapshotRef(self._catalog, place.database, place.table, place.branch, snapshot.id, snapshot.time_ms)
         taken = taken_newest(snapshot)
         sources = sources_of(snapshot)
         if taken is not None and taken.time_ms is not None:
@@ -465,8 +465,10 @@ def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecor
     nor of a branch whose name is too long for the store.
     """
     if snapshots and len(table.identifier.branch) <= NAME_LENGTH:
-        one, last = table.identifier, snapshots[-1]
-        recorder.store.store_reconciled(Reconciled(one.database, one.table, one.branch, last.id, commit_time(last)))
+        identifier, last = table.identifier, snapshots[-1]
+        recorder.store.store_reconciled(
+            Reconciled(identifier.database, identifier.table, identifier.branch, last.id, commit_time(last))
+        )
 
 
 def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> None:

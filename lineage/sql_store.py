@@ -85,8 +85,8 @@ class SqlLineageStore(LineageStore):
         self._insert(_SNAPSHOTS[side], [asdict(row) for row in rows])
 
     def store_columns(self, rows: Iterable[ColumnLineage]) -> None:
-        found = [asdict(row) for row in rows]
-        self._insert(schema.column_lineage, [{"digest": _digest(row), **row} for row in found])
+        records = [asdict(row) for row in rows]
+        self._insert(schema.column_lineage, [{"digest": _digest(row), **row} for row in records])
 
     def store_startups(self, rows: Iterable[JobStartup]) -> None:
         self._insert(schema.job_startup, [asdict(row) for row in rows])

@@ -106,7 +106,7 @@ def events(
         for row in store.committed_since(start):
             barriers.setdefault((row.job, row.barrier_id), []).append((catalog, row))
     datasets = _Datasets(session)
-    for (job, barrier), sinks in sorted(barriers.items(), key=lambda one: (one[1][0][1].create_time, one[0])):
+    for (job, barrier), sinks in sorted(barriers.items(), key=lambda entry: (entry[1][0][1].create_time, entry[0])):
         sources = [
             row.ref(catalog)
             for catalog, store in stores.items()

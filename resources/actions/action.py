@@ -92,10 +92,10 @@ class Action:
         try:
             return self.function(reach, **{name: value for name, value in values.items() if value is not None})
         except InvalidRequest as error:
-            told = _as_spelt(str(error), spelt or {})
-            if told == str(error):
+            message = _as_spelt(str(error), spelt or {})
+            if message == str(error):
                 raise
-            raise type(error)(told) from None
+            raise type(error)(message) from None
 
 
 ACTIONS: dict[str, Action] = {}
@@ -132,7 +132,7 @@ def _as_spelt(message: str, spelt: Mapping[str, str]) -> str:
     names = [name for name, label in spelt.items() if "_" in name and label != name]
     if not names:
         return message
-    return re.sub(rf"('?)\b({'|'.join(map(re.escape, names))})\b\1", lambda found: spelt[found[2]], message)
+    return re.sub(rf"('?)\b({'|'.join(map(re.escape, names))})\b\1", lambda match: spelt[match[2]], message)
 
 
 def _parameters(function: Callable[..., Outcome]) -> Iterator[Parameter]:

@@ -77,8 +77,8 @@ class Reproducer:
                 )
             else:
                 warnings = self._run_asset(scratch, snapshot, self._opener(sources, ref.catalog), ref)
-            found = compare(table.after_commit(ref.snapshot_id), scratch.after_commit())
-        return Reproduction(ref, found, tuple(warnings), scratch.identifier.branch if keep else None)
+            comparison = compare(table.after_commit(ref.snapshot_id), scratch.after_commit())
+        return Reproduction(ref, comparison, tuple(warnings), scratch.identifier.branch if keep else None)
 
     def _opener(self, sources: Sources, catalog: str) -> Callable[[str], Table]:
         def open_table(name: str) -> Table:

@@ -70,7 +70,7 @@ def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
             yield run
     backfill = context.run.tags.get(BACKFILL_TAG)
     while backfill:
-        found = context.instance.get_backfill(backfill)
-        backfill = found.tags.get(_PARENT_BACKFILL_TAG) if found and found.tags else None
+        backfill_record = context.instance.get_backfill(backfill)
+        backfill = backfill_record.tags.get(_PARENT_BACKFILL_TAG) if backfill_record and backfill_record.tags else None
         if backfill:
             yield from context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill}))

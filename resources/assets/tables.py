@@ -475,10 +475,12 @@ def _unless_long_ago(
 
 def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], null: list[str]) -> dict[str, str]:
     """What became of columns, for the metadata of a run; its log says it too."""
-    told = {name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what}
-    for name, what in told.items():
+    column_changes = {
+        name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what
+    }
+    for name, what in column_changes.items():
         context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {what}")
-    return told
+    return column_changes
 
 
 def _place(table: Table) -> tuple[str, str, str]:

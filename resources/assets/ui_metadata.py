@@ -151,8 +151,8 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
     if not _is_compared(before, table):
         return None
     where = condition(changed) if names and 0 < len(changed) <= _NAMED_PARTITIONS else None
-    found = count_changes(table.after_commit(before.id), table.after_commit(snapshot.id), where)
-    return {tuple(_values(table, each)[name] for name in names): counts for each, counts in found}
+    partition_counts = count_changes(table.after_commit(before.id), table.after_commit(snapshot.id), where)
+    return {tuple(_values(table, each)[name] for name in names): counts for each, counts in partition_counts}
 
 
 def _values(table: Table, partition: Mapping[str, str | None]) -> Mapping[str, Any]:

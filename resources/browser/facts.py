@@ -54,12 +54,12 @@ class Platform:
 
     @cached_property
     def _forks(self) -> dict[Place, list[tuple[Place, int]]]:
-        found: dict[Place, list[tuple[Place, int]]] = {}
+        forks: dict[Place, list[tuple[Place, int]]] = {}
         for place, history in self.branches.items():
             if history.begun_at is not None:
                 branch, number = history.begun_at
-                found.setdefault((*place[:3], branch), []).append((place, number))
-        return found
+                forks.setdefault((*place[:3], branch), []).append((place, number))
+        return forks
 
     def open_recoveries(self, ref: SnapshotRef) -> tuple[str, ...]:
         """The recoveries that are open on the table of a snapshot, by name."""
@@ -129,10 +129,10 @@ class Facts:
         if reading is None or self._platform is not None or not reading.is_alive():
             return self.platform()
         stores = {name: store for name, store in self._session.lineage_stores.items() if _answer({name: store})}
-        found = dict(self._found)
-        said = f"{SO_FAR}: {len({place[:3] for place in found})} tables have been read"
+        histories = dict(self._found)
+        said = f"{SO_FAR}: {len({place[:3] for place in histories})} tables have been read"
         note = f"{said}, and lineage is being brought up to date. The page is loaded again in a moment."
-        return Platform(found, stores, {"": note}, read_ms=Clock().now_ms(), is_partial=True, rows=dict(self._rows))
+        return Platform(histories, stores, {"": note}, read_ms=Clock().now_ms(), is_partial=True, rows=dict(self._rows))
 
     def _refresh(self, now: float) -> None:
         read_ms = Clock().now_ms()
@@ -174,8 +174,8 @@ class Facts:
     def _tables(self) -> tuple[dict[Place, BranchHistory], dict[Place | str, str]]:
         session = self._session
         troubles: dict[Place | str, str] = {}
-        found: dict[Place, BranchHistory] = {}
-        self._found = found
+        histories: dict[Place, BranchHistory] = {}
+        self._found = histories
         for catalog in session.catalog_names():
             try:
                 names = session.catalog_of(catalog).tables()
@@ -183,9 +183,9 @@ class Facts:
                 troubles[catalog] = f"Catalog {catalog!r} cannot be read: {error}"
                 continue
             for name in names:
-                self._read_table(catalog, name, found, troubles)
-        self._known = found
-        return found, troubles
+                self._read_table(catalog, name, histories, troubles)
+        self._known = histories
+        return histories, troubles
 
     def _open_recoveries(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
         catalog = self._session.catalog
@@ -203,16 +203,16 @@ class Facts:
         return opened
 
     def _read_table(
-        self, catalog: str, name: str, found: dict[Place, BranchHistory], troubles: dict[Place | str, str]
+        self, catalog: str, name: str, histories: dict[Place, BranchHistory], troubles: dict[Place | str, str]
     ) -> None:
         database, _, table_name = name.partition(".")
         main: Place = (catalog, database, table_name, "main")
         try:
             table = self._session.catalog_of(catalog).table(name)
             known = self._known.get(main)
-            found[main] = table.history(known)
-            if found[main] is not known:
-                self._count(table, main, found[main])
+            histories[main] = table.history(known)
+            if histories[main] is not known:
+                self._count(table, main, histories[main])
             branches = table.branches.names()
         except NotFound:
             # It has been dropped this moment.
@@ -221,7 +221,7 @@ class Facts:
             troubles[main] = f"{name} cannot be read: {error}"
             return
         for branch in branches:
-            self._read_branch(table, (catalog, database, table_name, branch), found, troubles)
+            self._read_branch(table, (catalog, database, table_name, branch), histories, troubles)
 
     def _count(self, table: Table, main: Place, history: BranchHistory) -> None:
         self._rows.pop(main, None)
@@ -232,10 +232,10 @@ class Facts:
                 self._rows[main] = count
 
     def _read_branch(
-        self, table: Table, place: Place, found: dict[Place, BranchHistory], troubles: dict[Place | str, str]
+        self, table: Table, place: Place, histories: dict[Place, BranchHistory], troubles: dict[Place | str, str]
     ) -> None:
         try:
-            found[place] = table.on_branch(place[3]).history(self._known.get(place))
+            histories[place] = table.on_branch(place[3]).history(self._known.get(place))
         except NotFound:
             return
         except StorageError as error:
@@ -244,11 +244,11 @@ class Facts:
 
 def _changed(before: Mapping[Place, BranchHistory], now: Mapping[Place, BranchHistory]) -> dict[str, set[str]]:
     """The tables that are not as they were, by catalog."""
-    found: dict[str, set[str]] = {}
+    changed_tables: dict[str, set[str]] = {}
     for place, history in now.items():
         if before.get(place) != history:
-            found.setdefault(place[0], set()).add(f"{place[1]}.{place[2]}")
-    return found
+            changed_tables.setdefault(place[0], set()).add(f"{place[1]}.{place[2]}")
+    return changed_tables
 
 
 def _answer(stores: Mapping[str, LineageStore]) -> bool:

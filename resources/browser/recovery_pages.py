@@ -108,12 +108,12 @@ class Comparisons:
 
     def read(self, key: str, recovery: Recovery, name: str) -> Comparison:
         """As `Recovery.compare`, kept under a key."""
-        found = self._kept.get(key)
-        if found is None:
-            found = recovery.compare(name)
+        comparison = self._kept.get(key)
+        if comparison is None:
+            comparison = recovery.compare(name)
             # Two threads that meet here compare twice.
-            self._kept = dict([*self._kept.items(), (key, found)][-_KEPT:])
-        return found
+            self._kept = dict([*self._kept.items(), (key, comparison)][-_KEPT:])
+        return comparison
 
 
 def _list(request: Request) -> Response:

@@ -142,8 +142,8 @@ def _change_before(platform: Platform, ref: SnapshotRef) -> SnapshotRef | None:
     if history is None or history.find(ref.snapshot_id) is None:
         return None
     earlier = (each for each in reversed(history.known) if each.id < ref.snapshot_id and each.changes_rows)
-    found = next(earlier, None)
-    return None if found is None else SnapshotRef(*place_of(ref), found.id, found.time_ms)
+    change = next(earlier, None)
+    return None if change is None else SnapshotRef(*place_of(ref), change.id, change.time_ms)
 
 
 def _earlier_of_number(platform: Platform, ref: SnapshotRef) -> list[SnapshotRef]:

@@ -84,14 +84,14 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     known: dict[Place, list[SnapshotRef]] = {}
     for _, ref in sinks_at(stores, places):
         known.setdefault(place_of(ref), []).append(ref)
-    found = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
-    reached = {_name(affected.first) for affected in found}
+    all_affected = [_affected(session, ref, judge, there, known.get(place_of(ref), ())) for ref in firsts]
+    reached = {_name(affected.first) for affected in all_affected}
     silent = tuple(silent_catalogs(session))
     unknown = tuple(name for name in past_silent_catalogs(session, stores, there.forks) if name not in reached)
     return Damage(
         bad,
-        tuple(affected for affected in found if affected.is_spoilt),
-        tuple(affected for affected in found if not affected.is_spoilt),
+        tuple(affected for affected in all_affected if affected.is_spoilt),
+        tuple(affected for affected in all_affected if not affected.is_spoilt),
         tuple(name for name in _all_tables(session, silent) if name not in reached and name not in unknown),
         silent,
         unknown,
@@ -139,22 +139,22 @@ def _affected(
     listed = _known_since(first, judge, platform, known)
     shown = tuple((ref, platform.fate(ref)) for ref in listed[:SHOWN])
 
-    def told(newest: SnapshotRef | None, is_spoilt: bool, why: str) -> Affected:
+    def affected(newest: SnapshotRef | None, is_spoilt: bool, why: str) -> Affected:
         return Affected(first, newest, shown, len(listed), None, None, is_spoilt, why)
 
     try:
         table = session.catalog_of(first.catalog).table(first.table_name)
         newest = table.last_change()
         if newest is None or "~" in first.branch:
-            return told(newest, False, "Its number belongs to another snapshot now.")
+            return affected(newest, False, "Its number belongs to another snapshot now.")
         partitions, rows = _partitions_and_rows(table, first)
         is_spoilt, why = _judged(judge, first, newest, platform)
-        return replace(told(newest, is_spoilt, why), partitions=partitions, rows=rows)
+        return replace(affected(newest, is_spoilt, why), partitions=partitions, rows=rows)
     except NotFound:
-        return told(None, False, "The table, or the branch, is gone.")
+        return affected(None, False, "The table, or the branch, is gone.")
     except (StorageError, LineageUnavailable) as error:
         # Nobody can say that it is sound.
-        return told(None, True, f"It cannot be read: {error}")
+        return affected(None, True, f"It cannot be read: {error}")
 
 
 def _known_since(
@@ -166,8 +166,8 @@ def _known_since(
     place = place_of(first)
     if "~" in first.branch:
         return [first]
-    found = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
-    found[first.snapshot_id] = first
+    refs = {ref.snapshot_id: ref for ref in known if ref.snapshot_id >= first.snapshot_id}
+    refs[first.snapshot_id] = first
     history = platform.branches.get(place)
     since = [] if history is None else [each for each in history.known if each.id >= first.snapshot_id]
     good_from = _good_from(judge, place, since)
@@ -182,10 +182,10 @@ def _known_since(
             # What came after a repair may be bad again.
             is_good = is_repaired and not judge.is_spoilt(ref)
         if is_good:
-            found.pop(snapshot.id, None)
+            refs.pop(snapshot.id, None)
         else:
-            found[snapshot.id] = ref
-    return [found[number] for number in sorted(found)]
+            refs[snapshot.id] = ref
+    return [refs[number] for number in sorted(refs)]
 
 
 def _good_from(judge: Spoilt | None, place: Place, snapshots: Sequence[Snapshot]) -> float:
@@ -213,8 +213,8 @@ def _judged(judge: Spoilt | None, first: SnapshotRef, newest: SnapshotRef, platf
     if judge.is_spoilt(newest):
         return True, ""
     history = platform.branches.get(place_of(first))
-    how = made_good(judge, first, newest, () if history is None else reversed(history.snapshots)).describe()
-    return False, f"{how[0].upper()}{how[1:]}."
+    reason = made_good(judge, first, newest, () if history is None else reversed(history.snapshots)).describe()
+    return False, f"{reason[0].upper()}{reason[1:]}."
 
 
 def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, ...] | None, int | None]:

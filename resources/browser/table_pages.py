@@ -46,7 +46,7 @@ def _page(request: Request) -> Response:
     graph = browser.table_graphs.read(platform, at_ms)
     shown = graph.around(view.focus, view.hops, view.direction) if view.focus else graph
     folded = frozenset(name.strip() for name in view.fold.split(",") if name.strip())
-    found = shown.matching(view.find) if view.find else shown
+    matching = shown.matching(view.find) if view.find else shown
     base = request.scope.get("root_path", "").rstrip("/")
     return browser.render(
         request,
@@ -54,8 +54,8 @@ def _page(request: Request) -> Response:
         title="Tables",
         view=view,
         graph=shown,
-        found=found.sorted_by(view.sort),
-        close=[] if found.nodes else _close(shown, view.find),
+        found=matching.sorted_by(view.sort),
+        close=[] if matching.nodes else _close(shown, view.find),
         columns=_COLUMNS,
         folded=folded,
         databases=graph.databases,

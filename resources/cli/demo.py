@@ -100,8 +100,8 @@ def _partition_tags(job: dg.JobDefinition, wanted: tuple[str, str] | None) -> di
     first, last = wanted or (keys[0], keys[-1]) if keys else ("", "")
     for key in wanted or ():
         if key not in keys:
-            told = f"{keys[0]} to {keys[-1]}" if keys else "none"
-            raise InvalidRequest(f"Job {job.name} has no partition {key!r}. Partitions: {told}.")
+            key_range = f"{keys[0]} to {keys[-1]}" if keys else "none"
+            raise InvalidRequest(f"Job {job.name} has no partition {key!r}. Partitions: {key_range}.")
     if not keys:
         return {}
     return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}

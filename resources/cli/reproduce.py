@@ -35,7 +35,7 @@ def reproduce(session: Session, target: str, engine: str | None, keep: bool, for
         if reproduced.branch:
             click.echo(f"The rows are on the branch {reproduced.branch}.")
     else:
-        found = (str(reproduced.ref), comparison.identical, comparison.describe(), reproduced.branch or None)
-        print_listing(["snapshot", "identical", "difference", "branch"], [found], form)
+        row = (str(reproduced.ref), comparison.identical, comparison.describe(), reproduced.branch or None)
+        print_listing(["snapshot", "identical", "difference", "branch"], [row], form)
     if not comparison.identical:
         raise SystemExit(1)

@@ -22,7 +22,7 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     seen = "".join(_escaped(each) if is_unseen(each) else each for each in text)
-    return _RIGHT_TO_LEFT.sub(lambda found: f"{_APART}{found[0]}{_END}", seen) if _turns(seen) else seen
+    return _RIGHT_TO_LEFT.sub(lambda match: f"{_APART}{match[0]}{_END}", seen) if _turns(seen) else seen
 
 
 def shown(text: str) -> str:
@@ -40,7 +40,7 @@ def copied(text: str) -> Markup:
     apart by elements, which are not copied.
     """
     seen = "".join(_escaped(each) if is_unseen(each) else each for each in text)
-    return Markup(_RIGHT_TO_LEFT.sub(lambda found: f"<bdi>{found[0]}</bdi>", escape(seen)))
+    return Markup(_RIGHT_TO_LEFT.sub(lambda match: f"<bdi>{match[0]}</bdi>", escape(seen)))
 
 
 def kept(value: object) -> Markup:

@@ -82,8 +82,8 @@ def _run(definitions: dg.Definitions, asset: TableAsset, instance: dg.DagsterIns
         )
     if not result.success:
         failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
-        told = "; ".join(dict.fromkeys(map(_said, failures)))
-        raise BackfillFailed(f"Run {result.run_id} of {asset.name} failed: {told}")
+        message = "; ".join(dict.fromkeys(map(_said, failures)))
+        raise BackfillFailed(f"Run {result.run_id} of {asset.name} failed: {message}")
 
 
 def _said(failure: Any) -> str:

@@ -44,26 +44,26 @@ def heads_of_mains(
 
 
 def _heads(catalog: Catalog, names: Sequence[str]) -> dict[str, int]:
-    found = {name: table.last_change() for name, table in catalog.consistent(names).items()}
-    return {name: ref.snapshot_id for name, ref in found.items() if ref is not None}
+    last_changes = {name: table.last_change() for name, table in catalog.consistent(names).items()}
+    return {name: ref.snapshot_id for name, ref in last_changes.items() if ref is not None}
 
 
 def _damaged(catalog: Catalog, names: Sequence[str]) -> dict[str, CorruptData]:
     """The tables of which the newest change cannot be told, and why."""
-    found = {}
+    errors = {}
     for name in names:
         try:
             catalog.table(name).last_change()
         except CorruptData as error:
-            found[name] = error
-    return found
+            errors[name] = error
+    return errors
 
 
 def _read_by(session: Session, names: Sequence[str]) -> set[str]:
     """The tables that jobs read to write some tables, as lineage knows them."""
-    found: set[str] = set()
+    source_tables: set[str] = set()
     for name in names:
         # Who begins a recovery has asked lineage before.
         with suppress(LineageUnavailable):
-            found.update(session.neighbour_tables(name, "up"))
-    return found
+            source_tables.update(session.neighbour_tables(name, "up"))
+    return source_tables

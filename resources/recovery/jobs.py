@@ -331,8 +331,8 @@ def _seen(config: BranchConfig | StartConfig) -> dict[str, Any]:
 
 def _linked(line: str) -> str:
     """What is said of a table, which it begins with; the table as a link."""
-    found = re.match(r"[^\s:]+", line)
-    name = found[0] if found else ""
+    match = re.match(r"[^\s:]+", line)
+    name = match[0] if match else ""
     return f"{asset_link(name)}{text(line.removeprefix(name))}"
 
 

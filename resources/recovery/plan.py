@@ -133,10 +133,10 @@ def bad_snapshot(
         raise InvalidRequest("Say one thing of what is bad: a version (table@5), a time, or a partition.")
     table = session.table(name)
     if partition:
-        found = table.contributors(partition)
-        if not found:
+        contributors = table.contributors(partition)
+        if not contributors:
             raise NotFound(f"{name} has no rows in that partition.")
-        return found[0]
+        return contributors[0]
     assert since is not None
     start_ms = round(since.timestamp() * 1000)
     for snapshot in table.snapshots.all():
@@ -173,8 +173,8 @@ def plan_recovery(
         head = table.last_change()
         assert head is not None
         if not spoilt.is_spoilt(head):
-            how = made_good(spoilt, ref, head, table.snapshots.backwards())
-            good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, how))
+            repair = made_good(spoilt, ref, head, table.snapshots.backwards())
+            good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, repair))
         elif ref == bad:
             tables.append(_planned(table, ref, mode, corrected=True))
         else:
@@ -241,10 +241,10 @@ def _change_before(table: Table, snapshot_id: int) -> int | None:
 def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
     """Each table after those that its newest snapshot was made from, with those that are gone; the corrected one first."""
     by_name = {table.name: table for table in tables}
-    found: dict[str, PlannedTable] = {}
+    ordered: dict[str, PlannedTable] = {}
 
     def add(name: str, path: tuple[str, ...] = ()) -> None:
-        if name in found or name in path:
+        if name in ordered or name in path:
             return
         ref = session.table(name).ref(by_name[name].head)
         assert ref is not None
@@ -258,11 +258,11 @@ def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable
                 and not session.catalog.exists(source.table_name)
             ):
                 gone.add(source.table_name)
-        found[name] = replace(by_name[name], gone=tuple(sorted(gone)))
+        ordered[name] = replace(by_name[name], gone=tuple(sorted(gone)))
 
-    for each in sorted(tables, key=lambda one: (not one.corrected, one.name)):
+    for each in sorted(tables, key=lambda planned: (not planned.corrected, planned.name)):
         if each.corrected:
-            found[each.name] = each
+            ordered[each.name] = each
         else:
             add(each.name)
-    return list(found.values())
+    return list(ordered.values())

@@ -89,7 +89,7 @@ def publish(
     if discard_main:
         overrides += _given_up(session, recovery)
     _remember(session, recovery.record, overrides)
-    described = {name: _described(one, name in until) for name, one in verdicts.items()}
+    described = {name: _described(verdict, name in until) for name, verdict in verdicts.items()}
     return published(session, tables, described)
 
 
@@ -110,7 +110,7 @@ def _remember(session: Session, seen: RecoveryRecord, overrides: Sequence[str]) 
     """Write down that a recovery is published, and in spite of what, on what others have written down meanwhile."""
 
     def changed(record: RecoveryRecord) -> RecoveryRecord:
-        known = [one for one in overrides if one not in record.overrides]
+        known = [override for override in overrides if override not in record.overrides]
         return replace(record, status=PUBLISHED, overrides=[*record.overrides, *known])
 
     try:

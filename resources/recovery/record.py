@@ -71,8 +71,8 @@ def _parsed(catalog: Catalog, branch: str, content: Mapping[str, Any]) -> Recove
         # What a later version keeps besides says nothing to this one.
         known = {**_known(RecoveryRecord, content), "tables": {}}
         record = RecoveryRecord(**known)
-        for name, one in content["tables"].items():
-            record = record.with_table(name, TableRecord(**_known(TableRecord, one)))
+        for name, table_content in content["tables"].items():
+            record = record.with_table(name, TableRecord(**_known(TableRecord, table_content)))
         return _by_names_of_now(catalog, _with_identities(catalog, record))
     except (TypeError, LookupError, AttributeError):
         raise _damaged(branch, f"File {catalog.notes(_KIND).path(branch)} describes no recovery.") from None
@@ -134,8 +134,8 @@ def change_record(
                 f"Recovery {seen.branch!r} was dropped meanwhile: nothing is written down of it any more."
             )
         if now.status != seen.status and not ends:
-            how = "is being dropped" if now.status == DROPPING else "was published meanwhile"
-            raise CommitConflict(f"Recovery {seen.branch!r} {how}. What it has remembered stays as it is.")
+            reason = "is being dropped" if now.status == DROPPING else "was published meanwhile"
+            raise CommitConflict(f"Recovery {seen.branch!r} {reason}. What it has remembered stays as it is.")
         made = change(now)
         # First: those of numbers that the record does not have yet count for nothing.
         _keep_identities(catalog, made)

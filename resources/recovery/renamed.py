@@ -14,18 +14,20 @@ def renamed_since(catalog: Catalog, known: Collection[str], since_ms: int) -> Re
     of a table that is new, or was renamed: those alone are asked.
     """
     new = [name for name in catalog.tables() if name not in known and catalog.exists(name)]
-    return {name: found for name, found in former_since(catalog, new, since_ms).items() if name in known}
+    return {name: renaming for name, renaming in former_since(catalog, new, since_ms).items() if name in known}
 
 
 def former_since(catalog: Catalog, names: Iterable[str], since_ms: int) -> Renamed:
     """The names that some tables have had since a moment."""
-    found: dict[str, tuple[int, str]] = {}
+    renamings: dict[str, tuple[int, str]] = {}
     for name in names:
         for former in catalog.former_names(name):
             # Of several tables that have had the name since, the first is meant.
             if former.until_ms >= since_ms:
-                found[former.name] = min(found.get(former.name, (former.until_ms, name)), (former.until_ms, name))
-    return found
+                renamings[former.name] = min(
+                    renamings.get(former.name, (former.until_ms, name)), (former.until_ms, name)
+                )
+    return renamings
 
 
 def name_now(renamed: Renamed, name: str) -> str:

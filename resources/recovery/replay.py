@@ -45,7 +45,7 @@ def own_snapshots(branch: Table, after: int | None) -> Iterator[Snapshot]:
 
 def is_written(branch: Table, after: int | None) -> bool:
     """Whether the branch of a recovery was written to after a snapshot by other than a replay of main."""
-    return any(one.changes_rows or one.operation == "ROLLBACK" for one in own_snapshots(branch, after))
+    return any(snapshot.changes_rows or snapshot.operation == "ROLLBACK" for snapshot in own_snapshots(branch, after))
 
 
 def is_own(snapshot: Snapshot, recovery: str) -> bool:
@@ -147,9 +147,13 @@ def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple
     a publication was taken back that a replay has passed, CommitConflict if main is rolled back at this moment.
     """
     history = main.history()
-    backwards = [one.id for one in history.snapshots if one.id > after and one.changes_rows and _takes_back(one)]
-    own = [one for one in history.snapshots if is_own(one, recovery)]
-    passed = [one.id for one in own if one.id <= after and one.id in history.taken_back]
+    backwards = [
+        snapshot.id
+        for snapshot in history.snapshots
+        if snapshot.id > after and snapshot.changes_rows and _takes_back(snapshot)
+    ]
+    own = [snapshot for snapshot in history.snapshots if is_own(snapshot, recovery)]
+    passed = [snapshot.id for snapshot in own if snapshot.id <= after and snapshot.id in history.taken_back]
     if backwards and backwards[-1] > until:
         raise CommitConflict(
             f"Main of {main.identifier} was rolled back meanwhile. Nothing is committed. Replay again."
@@ -160,12 +164,12 @@ def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple
             f"branch {recovery!r} by its snapshot {passed[-1]}: the branch would lose it as well."
         )
     begin = after
-    for one in own:
-        if after < one.id <= until and one.id not in history.taken_back:
-            if one.operation != "ADOPT" and one.number(ROLLED_BACK) is None and begin < one.id - 1:
+    for snapshot in own:
+        if after < snapshot.id <= until and snapshot.id not in history.taken_back:
+            if snapshot.operation != "ADOPT" and snapshot.number(ROLLED_BACK) is None and begin < snapshot.id - 1:
                 # Put on top of what production had done, which stays.
-                yield begin, one.id - 1
-            begin = one.id
+                yield begin, snapshot.id - 1
+            begin = snapshot.id
     if begin < until:
         yield begin, until
 
@@ -178,6 +182,10 @@ def _replayed_until(branch: Table) -> int:
     """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
     user = replay_user(branch.identifier.branch)
     return next(
-        (one.commit_identifier for one in branch.snapshots.backwards() if one.commit_user == user and one.changes_rows),
+        (
+            snapshot.commit_identifier
+            for snapshot in branch.snapshots.backwards()
+            if snapshot.commit_user == user and snapshot.changes_rows
+        ),
         0,
     )

@@ -205,8 +205,8 @@ class Spoilt:
         ]
         with suppress(NotFound):
             snapshots = self._session.catalog.table(f"{ref.database}.{ref.table}").snapshots
-            found = [snapshots.find(sink.snapshot_id) for sink in taken]
-            return any(snapshot is not None and self.repair(snapshot) for snapshot in found)
+            candidates = [snapshots.find(sink.snapshot_id) for sink in taken]
+            return any(snapshot is not None and self.repair(snapshot) for snapshot in candidates)
         return False
 
     def _is_there(self, ref: SnapshotRef) -> bool:

@@ -187,7 +187,7 @@ class Recovery:
 
     def _create_branches(self) -> None:
         record = self.record
-        missing = {name: one for name, one in record.tables.items() if not self.is_branched(name)}
+        missing = {name: table_record for name, table_record in record.tables.items() if not self.is_branched(name)}
         for name, table in missing.items():
             self._create_branch(record, name, table.branch_at)
 
@@ -481,8 +481,11 @@ def _with_moved(record: RecoveryRecord, name: str, moved: TableRecord) -> Recove
     newer = known if (known.main or 0) > (moved.main or 0) else moved
     partitions: list[dict[str, object]] | None = None
     if known.partitions is not None and moved.partitions is not None:
-        partitions = [*known.partitions, *(one for one in moved.partitions if one not in known.partitions)]
-    replayed_at = max(one.replayed_at or 0 for one in (known, moved)) or None
+        partitions = [
+            *known.partitions,
+            *(partition for partition in moved.partitions if partition not in known.partitions),
+        ]
+    replayed_at = max(table_record.replayed_at or 0 for table_record in (known, moved)) or None
     return record.with_table(name, replace(newer, partitions=partitions, replayed_at=replayed_at))
 
 

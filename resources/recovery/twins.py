@@ -145,8 +145,8 @@ def _materialize(
 
     def read(name: str, in_arrow: bool) -> Any:
         ref = refs[name]
-        how = tables.read_arrow if in_arrow else tables.read
-        return how(context, ref.table_name, ref=ref, part=branch)
+        reader = tables.read_arrow if in_arrow else tables.read
+        return reader(context, ref.table_name, ref=ref, part=branch)
 
     own = PartitionContext(keys, asset.partitions_def, context)
     rows = asset.rows(read, own, lambda: tables.spark.spark_session)

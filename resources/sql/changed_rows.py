@@ -319,8 +319,8 @@ def _inserted(then: exp.Insert, columns: Sequence[str], sources: Sources) -> dic
     if len(listed) != len(values):
         raise InvalidRequest(f"INSERT names {len(listed)} columns and gives {len(values)} values.")
     named = [sources.column(exp.to_identifier(name)) for name in listed]
-    found = {name: sources.value(value, name, (SOURCE,)) for name, value in zip(named, values, strict=True)}
-    return {**found, **sources.defaults(named)}
+    assigned = {name: sources.value(value, name, (SOURCE,)) for name, value in zip(named, values, strict=True)}
+    return {**assigned, **sources.defaults(named)}
 
 
 def without_place(tree: exp.Expr, table: exp.Table, place: Place) -> None:

@@ -282,5 +282,5 @@ def written(target: Table, snapshot: Any, verb: str) -> Result:
 
 def references(query: Query) -> list[SnapshotRef]:
     """The snapshots that a query reads, once each, in order."""
-    found = {source.source.ref: None for source in query.inputs if source.source.ref is not None}
-    return sorted(ref for ref in found if ref is not None)
+    refs = {source.source.ref: None for source in query.inputs if source.source.ref is not None}
+    return sorted(ref for ref in refs if ref is not None)

@@ -215,7 +215,7 @@ def _cast_to(rows: pa.Table, fields: Sequence[pa.Field], subject: str, filled: C
                 text = f"SELECT {', '.join(chosen)} FROM __rows"
                 rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
         except duckdb.Error as error:
-            said = re.sub(r'\bcolumn "?c(\d+)"?', lambda found: f"column {fields[int(found[1])].name}", failure(error))
+            said = re.sub(r'\bcolumn "?c(\d+)"?', lambda match: f"column {fields[int(match[1])].name}", failure(error))
             raise InvalidRequest(f"{subject} cannot hold the values: {said}") from None
     columns = []
     for field, column in zip(fields, rows.columns, strict=True):

@@ -17,7 +17,11 @@ def _call(word: str, result: SparkType, *kinds: SparkType) -> Callable[[Expressi
     """A function of DuckDB that takes and gives what Spark's does."""
 
     def rule(compiler: Expressions, node: Any) -> Typed:
-        given = [one for key in ("this", "expression", "substr", "times", "replacement") if (one := node.args.get(key))]
+        given = [
+            argument
+            for key in ("this", "expression", "substr", "times", "replacement")
+            if (argument := node.args.get(key))
+        ]
         values = [compiler.to(each, kind) for each, kind in zip(given, kinds, strict=False)]
         return Typed(f"{word}({', '.join(values)})", result)
 

@@ -233,8 +233,8 @@ class _Queries:
         text += self._tail(node, compiler, names, output)
         columns = ", ".join(f"{node.sql} AS {quoted(name)}" for name, node in chosen)
         sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
-        found = Compiled(sql, names, tuple(field.type for _, field in chosen))
-        return found if distinct is None else one_zero(found)
+        compiled = Compiled(sql, names, tuple(field.type for _, field in chosen))
+        return compiled if distinct is None else one_zero(compiled)
 
     def _chosen(self, node: exp.Select, scope: Scope, compiler: Compiler) -> list[tuple[str, Typed]]:
         chosen: list[tuple[str, Typed]] = []
@@ -410,8 +410,10 @@ class _Queries:
 
     def _named(self, node: exp.Table) -> Compiled:
         if node.name in self.views:
-            one = relation_of(node.name, self.views[node.name])
-            return Compiled("", tuple(name for name, _ in one.columns), tuple(kind for _, kind in one.columns))
+            relation = relation_of(node.name, self.views[node.name])
+            return Compiled(
+                "", tuple(name for name, _ in relation.columns), tuple(kind for _, kind in relation.columns)
+            )
         named = self.expressions.get(node.name.lower())
         if named is None:
             raise unknown(node)
@@ -449,7 +451,7 @@ class _Queries:
         for identifier in using:
             name = identifier.name
             left = scope.merged.get(name.lower()) or next(
-                (found for relation in before if (found := relation.column(name)) is not None), None
+                (column for relation in before if (column := relation.column(name)) is not None), None
             )
             right = joined.column(name)
             if left is None or right is None:

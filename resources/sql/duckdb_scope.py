@@ -84,7 +84,7 @@ class Scope:
             return alias
         if name.lower() in self.merged:
             return self.merged[name.lower()]
-        columns = [one for relation in self.relations if (one := _column_of(relation, node, name)) is not None]
+        columns = [column for relation in self.relations if (column := _column_of(relation, node, name)) is not None]
         if not columns and alias is not None:
             self._refuse_twice(node, name)
         if len(columns) > 1:
@@ -98,8 +98,8 @@ class Scope:
 
     def query(self, node: exp.Expr) -> tuple[str, list[SparkType]]:
         """A query within this one: its text, and the types of its columns."""
-        found = self.queries.within(self).of(node)
-        return found.sql, list(found.types)
+        compiled = self.queries.within(self).of(node)
+        return compiled.sql, list(compiled.types)
 
     def star(self, table: str | None) -> list[tuple[str, Typed]]:
         """The columns of `*`, or of `table.*`."""
@@ -152,7 +152,7 @@ def refuse_both(node: exp.Expr, scope: Scope) -> None:
         alias = scope.aliases.get(column.name.lower())
         if column.table or alias is None or column.find_ancestor(exp.Query) is not node.parent:
             continue
-        held = [one for relation in scope.relations if (one := relation.column(column.name)) is not None]
+        held = [candidate for relation in scope.relations if (candidate := relation.column(column.name)) is not None]
         if held and held[0].sql != alias.sql:
             raise at(
                 column, InvalidRequest(f"{column.name!r} is a column of a table and of the SELECT. Write table.column.")

@@ -140,8 +140,8 @@ def spark_text(tree: exp.Expr) -> str:
 
 def _without_qualify(tree: exp.Expr) -> exp.Expr:
     """A statement in which QUALIFY beside a * is a condition on a query, whose help columns no * stands for."""
-    found = [node for node in tree.find_all(exp.Select) if node.args.get("qualify") and node.is_star]
-    if not found:
+    selects = [node for node in tree.find_all(exp.Select) if node.args.get("qualify") and node.is_star]
+    if not selects:
         return tree
     tree = tree.copy()
     for select in [node for node in tree.find_all(exp.Select) if node.args.get("qualify") and node.is_star]:

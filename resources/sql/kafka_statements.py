@@ -140,8 +140,8 @@ def connector_of(tree: exp.Create) -> str | None:
     """The connector of a CREATE TABLE, as far as it is one that is known here."""
     written = plain(tree)
     assert isinstance(written, exp.Create)
-    found = options_of(written).get("connector")
-    return found if found in CONNECTORS else None
+    connector = options_of(written).get("connector")
+    return connector if connector in CONNECTORS else None
 
 
 def described_topic(table: KafkaTable, extended: bool) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -219,9 +219,9 @@ def _readable(definition: TableDefinition) -> TableDefinition:
 def _listed(tree: exp.Insert, table: KafkaTable) -> list[str]:
     named = [expression.name for expression in tree.this.expressions]
     every = [*(column.name for column in table.columns), *(each.name for each in table.computed)]
-    found = held_names(named, every)
+    column_names = held_names(named, every)
     written = [column.name for column in table.written]
-    for name in found:
+    for name in column_names:
         if name in written:
             continue
         if name in every:
@@ -230,7 +230,7 @@ def _listed(tree: exp.Insert, table: KafkaTable) -> list[str]:
         raise InvalidRequest(
             f"{table.identifier} has no column {name!r}. Columns that are written: {', '.join(written)}."
         )
-    return found
+    return column_names
 
 
 def _not_null(parts: Iterator[pa.Table], schema: pa.Schema, table: KafkaTable) -> Iterator[pa.Table]:

@@ -313,8 +313,8 @@ class Names:
             return ""
         others = [*catalog.views.names(database), *catalog.kafka_tables.names(database)]
         known = [*catalog.tables(), *(f"{database}.{name}" for name in others)]
-        found = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
-        return f" Did you mean {found[0]}?" if found else ""
+        matches = difflib.get_close_matches(place.identifier.full_name, known, n=1, cutoff=0.5)
+        return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def _topics(catalog: Catalog) -> list[KafkaTable]:
@@ -323,8 +323,8 @@ def _topics(catalog: Catalog) -> list[KafkaTable]:
 
 
 def _is_system(place: Place) -> bool:
-    one = place.identifier
-    return one.database in (LINEAGE_DATABASE, INFORMATION_SCHEMA) or one.system_table is not None
+    identifier = place.identifier
+    return identifier.database in (LINEAGE_DATABASE, INFORMATION_SCHEMA) or identifier.system_table is not None
 
 
 def _given(name: str, rows: pa.Table) -> Source:

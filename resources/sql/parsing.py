@@ -53,8 +53,8 @@ def parse(text: str) -> list[exp.Expr]:
                 f"SQL error at line {unclosed.line}, column {unclosed.column}: {unclosed.what} begins here and is not closed."
             ) from None
         raise InvalidRequest(f"SQL error: {str(error).splitlines()[0]}") from None
-    told = (tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon))
-    statements = [with_doubles(_schema_as_database(each), text) for each in told]
+    statement_trees = (tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon))
+    statements = [with_doubles(_schema_as_database(each), text) for each in statement_trees]
     if not statements:
         raise InvalidRequest("There is no statement in the text.")
     return statements

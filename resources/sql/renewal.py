@@ -441,7 +441,7 @@ class _Reader:
             joined[relation.view] = select
         return joined
 
-    def refuse_overlaps(self, found: Sequence[Branch]) -> None:
+    def refuse_overlaps(self, parts: Sequence[Branch]) -> None:
         """Raise InvalidRequest if rows of two parts of a UNION ALL may have the same key."""
         for number, literals in enumerate(self._literals):
             for other in self._literals[:number]:

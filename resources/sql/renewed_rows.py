@@ -171,8 +171,8 @@ class _Step:
         named = [F.col(_key(number, place)).alias(key) for place, key in enumerate(keys_of(read.source))]
         return self._batch.where(F.col(_SOURCE) == number).select(*named)
 
-    def _span(self, one: Input) -> tuple[int | None, int]:
-        return self._spans[self._numbers[one.view]]
+    def _span(self, read: Input) -> tuple[int | None, int]:
+        return self._spans[self._numbers[read.view]]
 
     def _frame(self, read: Input, position: int | None) -> DataFrame:
         """The rows of a source at a position, under the columns that the query was made for."""
@@ -250,8 +250,8 @@ def _keeps(given: DataType, taken: DataType) -> bool:
     return _alike(given, taken)
 
 
-def _width(one: IntegralType) -> int:
-    return ("tinyint", "smallint", "int", "bigint").index(one.simpleString())
+def _width(kind: IntegralType) -> int:
+    return ("tinyint", "smallint", "int", "bigint").index(kind.simpleString())
 
 
 def _alike(kind: DataType, other: DataType) -> bool:
@@ -259,5 +259,5 @@ def _alike(kind: DataType, other: DataType) -> bool:
     return kind == other or (isinstance(kind, StringType) and isinstance(other, StringType))
 
 
-def _has_map(one: DataType) -> bool:
-    return "map<" in one.simpleString() or isinstance(one, MapType)
+def _has_map(kind: DataType) -> bool:
+    return "map<" in kind.simpleString() or isinstance(kind, MapType)

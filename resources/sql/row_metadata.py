@@ -51,9 +51,9 @@ class RowMetadata:
 
         Raises InvalidRequest for a name that is metadata of several tables.
         """
-        asked = [one for one in self._tree.find_all(exp.Column) if self._may_mean(one)]
-        found = [(column, offer) for column in asked if (offer := self._offer_for(column)) is not None]
-        for column, offer in found:
+        asked = [candidate for candidate in self._tree.find_all(exp.Column) if self._may_mean(candidate)]
+        offered = [(column, offer) for column in asked if (offer := self._offer_for(column)) is not None]
+        for column, offer in offered:
             self._put(column, offer)
         used = [offer for offer in self._offers.values() if offer.held]
         for select in list(self._tree.find_all(exp.Select)) if used else []:
@@ -69,7 +69,7 @@ class RowMetadata:
             return False
         scope: exp.Expr | None = column.find_ancestor(exp.Lambda)
         while scope is not None:
-            if any(one.name.lower() == column.name.lower() for one in scope.expressions):
+            if any(parameter.name.lower() == column.name.lower() for parameter in scope.expressions):
                 return False
             scope = scope.find_ancestor(exp.Lambda)
         return True
@@ -84,7 +84,9 @@ class RowMetadata:
         while select is not None:
             relations = _relations(select)
             if column.table:
-                matching = [one for one in relations if one.alias_or_name.lower() == column.table.lower()]
+                matching = [
+                    from_item for from_item in relations if from_item.alias_or_name.lower() == column.table.lower()
+                ]
                 if matching:
                     offer = self._offer(matching[0])
                     return None if offer is None or name in offer.own else offer
@@ -93,10 +95,10 @@ class RowMetadata:
                 if columns is None or (column.table.lower() or name) in columns:
                     return None
             if not candidates and not column.table:
-                candidates = [offer for one in relations if (offer := self._offer(one)) is not None]
+                candidates = [offer for from_item in relations if (offer := self._offer(from_item)) is not None]
             select = None if _is_in_from(select) else _select_of(select)
         if len(candidates) > 1:
-            tables = ", ".join(one.alias for one in candidates)
+            tables = ", ".join(candidate.alias for candidate in candidates)
             raise at(
                 column,
                 InvalidRequest(
@@ -122,7 +124,7 @@ class RowMetadata:
         """The columns of what a FROM reads, in lower case; None if that cannot be told."""
         alias = relation.args.get("alias")
         if isinstance(alias, exp.TableAlias) and alias.columns:
-            return frozenset(one.name.lower() for one in alias.columns)
+            return frozenset(column.name.lower() for column in alias.columns)
         if isinstance(relation, exp.Table):
             if relation.args.get("pivots") or relation.args.get("laterals"):
                 return None
@@ -174,10 +176,14 @@ class RowMetadata:
 
     def _hide(self, select: exp.Select) -> None:
         """Leave the columns that are read for metadata out of what a * stands for."""
-        offers = [(one, offer) for one in _relations(select) if (offer := self._offers.get(id(one))) and offer.held]
+        offers = [
+            (from_item, offer)
+            for from_item in _relations(select)
+            if (offer := self._offers.get(id(from_item))) and offer.held
+        ]
         if not offers:
             return
-        for star in [one for one in select.find_all(exp.Star) if _select_of(one) is select]:
+        for star in [node for node in select.find_all(exp.Star) if _select_of(node) is select]:
             outermost = star.parent if isinstance(star.parent, exp.Column) else star
             if isinstance(star.parent, exp.Count):
                 continue
@@ -245,18 +251,18 @@ def _relations(select: exp.Expr) -> list[exp.Expr]:
     """What a SELECT reads."""
     start = select.args.get("from_")
     joins = [*(select.args.get("joins") or []), *((start.this.args.get("joins") or []) if start else [])]
-    others = [one for key in ("laterals",) for one in select.args.get(key) or []]
+    others = [lateral for key in ("laterals",) for lateral in select.args.get(key) or []]
     return [*([start.this] if start else []), *(join.this for join in joins), *others]
 
 
 def _select_of(node: exp.Expr) -> exp.Select | None:
     """The SELECT that a name, or a query, stands in."""
-    found = node.find_ancestor(exp.Select, exp.SetOperation, exp.CTE)
-    if isinstance(found, exp.CTE):
+    enclosing = node.find_ancestor(exp.Select, exp.SetOperation, exp.CTE)
+    if isinstance(enclosing, exp.CTE):
         return None
-    if isinstance(found, exp.SetOperation):
-        return _select_of(found) if isinstance(node, exp.Query) else None
-    return found if isinstance(found, exp.Select) else None
+    if isinstance(enclosing, exp.SetOperation):
+        return _select_of(enclosing) if isinstance(node, exp.Query) else None
+    return enclosing if isinstance(enclosing, exp.Select) else None
 
 
 def _is_in_from(select: exp.Select) -> bool:
@@ -290,8 +296,8 @@ def _with_of(table: exp.Table) -> exp.CTE | None:
     node: exp.Expr | None = table
     while node is not None:
         made = node.args.get("with_")
-        for one in made.expressions if made is not None else []:
-            if one.alias.lower() == table.name.lower():
-                return one if isinstance(one, exp.CTE) else None
+        for cte in made.expressions if made is not None else []:
+            if cte.alias.lower() == table.name.lower():
+                return cte if isinstance(cte, exp.CTE) else None
         node = node.parent
     return None

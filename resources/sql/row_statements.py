@@ -144,8 +144,10 @@ class RowStatements:
         job = changes.Job(
             changes.job_name(self._context.settings.options, catalog, table), self._context.session.recorder_of(catalog)
         )
-        one = table.identifier
-        with job.recorder.job(job.name, sources, [SnapshotRef(catalog, one.database, one.table, one.branch, 0)]):
+        identifier = table.identifier
+        with job.recorder.job(
+            job.name, sources, [SnapshotRef(catalog, identifier.database, identifier.table, identifier.branch, 0)]
+        ):
             yield job.commit_details(sources, properties or {})
 
     def change_rows(self, tree: exp.Delete | exp.Update, engine: Engine) -> Act:

@@ -216,7 +216,7 @@ def _common(left: SparkType, right: SparkType) -> SparkType | None:
     if left == NULL:
         return right
     if left.is_integer and right.is_integer:
-        return max(left, right, key=lambda one: _INTEGERS.index(one.word))
+        return max(left, right, key=lambda integer_type: _INTEGERS.index(integer_type.word))
     if left.is_float or right.is_float:
         if not (left.is_number and right.is_number):
             return None

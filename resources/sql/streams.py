@@ -84,10 +84,10 @@ def insert_stream(
 def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> _Planned:
     """What Spark is to stream, the column that holds kinds, and what makes the rows to commit of it, if they are not it."""
     if is_renewed(query):
-        found, fills = branches(query, target)
-        renewed = RenewedRows(found, fills, target.table, checkpoint)
+        query_branches, fills = branches(query, target)
+        renewed = RenewedRows(query_branches, fills, target.table, checkpoint)
         renewed.check(engine)
-        return renewed.stream(lambda one, given: _frame(engine, one, given)), KIND, renewed.made
+        return renewed.stream(lambda read, given: _frame(engine, read, given)), KIND, renewed.made
     if _is_aggregated(query) and not target.table.schema.primary_keys:
         raise InvalidRequest(
             f"{target.table.identifier} has no primary key: each new value of a group would be one more row. Give it the columns "
@@ -131,5 +131,5 @@ def _frame(engine: SparkEngine, read: Input, more: Mapping[str, str]) -> DataFra
 def _planned(source: Source) -> SnapshotRef:
     """The table of a source; which of its snapshots are read is known batch by batch."""
     assert source.table is not None
-    one = source.table.identifier
-    return SnapshotRef(source.catalog, one.database, one.table, one.branch, 0)
+    identifier = source.table.identifier
+    return SnapshotRef(source.catalog, identifier.database, identifier.table, identifier.branch, 0)

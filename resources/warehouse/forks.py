@@ -36,7 +36,7 @@ def _forks(catalog_of: Callable[[str], Catalog], place: tuple[str, str, str]) ->
     except StorageError:
         # It was dropped, or cannot be read: lineage is all there is.
         return {}
-    found: dict[str, tuple[str, int]] = {}
+    forks: dict[str, tuple[str, int]] = {}
     for branch in names:
         try:
             begun_at = branches.begun_at(branch)
@@ -44,5 +44,5 @@ def _forks(catalog_of: Callable[[str], Catalog], place: tuple[str, str, str]) ->
             # `snapline check` names it.
             continue
         if begun_at is not None:
-            found[branch] = begun_at
-    return found
+            forks[branch] = begun_at
+    return forks

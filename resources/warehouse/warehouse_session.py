@@ -70,16 +70,21 @@ class WarehouseSession(Catalogs):
     def known_ref(self, text: str) -> SnapshotRef:
         """As `ref`; also a snapshot that cannot be read any more, by its number, if lineage knows it."""
         try:
-            found = self.ref(text)
-            return self.expired_change(found) or found
+            ref = self.ref(text)
+            return self.expired_change(ref) or ref
         except NotFound:
             catalog, name, version = _named(text)
             number = whole_number(version)
             if number is None or number > _MOST_SNAPSHOTS or catalog not in self.catalog_names():
                 raise
-            one = Identifier.parse(name)
+            identifier = Identifier.parse(name)
             store = self.stores_to_ask(catalog)[catalog]
-            where = {"database": one.database, "table": one.table, "branch": one.branch, "snapshot_id": number}
+            where = {
+                "database": identifier.database,
+                "table": identifier.table,
+                "branch": identifier.branch,
+                "snapshot_id": number,
+            }
             for side in _SIDES:
                 for row in store.snapshots(side, **where):
                     return row.ref(catalog)
@@ -104,8 +109,8 @@ class WarehouseSession(Catalogs):
     ) -> list[LineageGraph]:
         """The lineage of each snapshot that the rows of a partition come from, newest first."""
         stores = self.stores_to_ask(CATALOG_NAME)
-        found = self.table(name).contributors(partition)
-        return [trace(stores, ref, direction, hops) for ref in found]
+        contributors = self.table(name).contributors(partition)
+        return [trace(stores, ref, direction, hops) for ref in contributors]
 
     def fate(self, ref: SnapshotRef) -> str:
         """What has become of a snapshot: `expired`, `dropped`, `replaced`, or `taken back` by a rollback; `damaged` if that
@@ -152,16 +157,18 @@ class WarehouseSession(Catalogs):
 
     def neighbour_tables(self, name: str, direction: Direction) -> list[str]:
         """The tables that jobs read to write a table (up), or write having read it (down)."""
-        one = self.catalog.table(name).identifier
-        found: set[str] = set()
+        identifier = self.catalog.table(name).identifier
+        neighbours: set[str] = set()
         for store in self.stores_to_ask(CATALOG_NAME).values():
-            found.update(".".join(row) for row in neighbour_tables(store, one.database, one.table, direction))
-        return sorted(found)
+            neighbours.update(
+                ".".join(row) for row in neighbour_tables(store, identifier.database, identifier.table, direction)
+            )
+        return sorted(neighbours)
 
     def impact(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The first snapshot of each table downstream that a bad snapshot, or anything after it, went into."""
-        found = impact(self.stores_to_ask(ref.catalog), ref, Forks(self.catalog_of).of)
-        return [each for each in found if each == ref or not self.is_main_now(each)]
+        affected = impact(self.stores_to_ask(ref.catalog), ref, Forks(self.catalog_of).of)
+        return [each for each in affected if each == ref or not self.is_main_now(each)]
 
     def is_main_now(self, ref: SnapshotRef) -> bool:
         """Whether the branch of a snapshot has become main: what it has done is told of main."""
@@ -183,17 +190,18 @@ class WarehouseSession(Catalogs):
         """
         stores = self.stores_to_ask(CATALOG_NAME)
         source = self.table(on)
-        one = source.identifier
+        identifier = source.identifier
         tables = {name: self.table(name) for name in names}
-        found = aligned(
+        aligned_refs = aligned(
             stores,
             [_history(table) for table in tables.values()],
-            (CATALOG_NAME, one.database, one.table, one.branch),
+            (CATALOG_NAME, identifier.database, identifier.table, identifier.branch),
         )
-        if found is None:
+        if aligned_refs is None:
             raise NotFound(f"{', '.join(names)} have no snapshots that were made from the same snapshot of {on}.")
         return {
-            name: table.after_commit(ref.snapshot_id) for (name, table), ref in zip(tables.items(), found, strict=True)
+            name: table.after_commit(ref.snapshot_id)
+            for (name, table), ref in zip(tables.items(), aligned_refs, strict=True)
         }
 
     def freshness(self, name: str, damaged: Callable[[str], object] | None = None) -> list[Lag]:

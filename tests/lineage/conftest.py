@@ -19,19 +19,23 @@ _PATIENCE_SECONDS = 60
 @pytest.fixture(scope="session")
 def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`jdbc:` URL of a PostgreSQL server without a database's name."""
-    found = sorted(glob("/usr/lib/postgresql/*/bin")) or [str(Path(shutil.which("initdb") or "/none/initdb").parent)]
-    binaries = Path(found[-1])
+    directories = sorted(glob("/usr/lib/postgresql/*/bin")) or [
+        str(Path(shutil.which("initdb") or "/none/initdb").parent)
+    ]
+    binaries = Path(directories[-1])
     if not (binaries / "initdb").exists():
         pytest.skip("PostgreSQL is not installed: `.ci/run` installs it")
     root = _directory_of(tmp_path_factory, "postgresql", "postgres")
-    how = _as("postgres")
+    process_options = _as("postgres")
     subprocess.run(
         [binaries / "initdb", "-D", root / "data", "-U", "snapline", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
-        check=True, stdout=subprocess.DEVNULL, **how,
+        check=True, stdout=subprocess.DEVNULL, **process_options,
     )  # fmt: skip
     port = _free_port()
     command = [binaries / "postgres", "-D", root / "data", "-p", str(port), "-h", "127.0.0.1", "-k", root]
-    with _server([*map(str, command), "-c", "fsync=off", "-c", "max_connections=200"], port, root / "log", how):
+    with _server(
+        [*map(str, command), "-c", "fsync=off", "-c", "max_connections=200"], port, root / "log", process_options
+    ):
         yield f"jdbc:postgresql://127.0.0.1:{port}/"
 
 
@@ -42,10 +46,10 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if server is None or install is None:
         pytest.skip("MariaDB is not installed: `.ci/run` installs it")
     root = _directory_of(tmp_path_factory, "mariadb", "mysql")
-    how = _as("mysql")
+    process_options = _as("mysql")
     subprocess.run(
         [install, "--no-defaults", f"--datadir={root / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how,
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **process_options,
     )  # fmt: skip
     port = _free_port()
     command = [
@@ -53,7 +57,7 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         f"--socket={root / 'socket'}", f"--pid-file={root / 'pid'}", "--innodb-flush-log-at-trx-commit=0",
         "--max-connections=200",
     ]  # fmt: skip
-    with _server(command, port, root / "log", how):
+    with _server(command, port, root / "log", process_options):
         yield f"jdbc:mysql://127.0.0.1:{port}/"
 
 
@@ -90,18 +94,18 @@ def _directory_of(factory: pytest.TempPathFactory, name: str, user: str) -> Path
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 class _server:
     """A server that runs, and answers, inside a `with`."""
 
-    def __init__(self, command: list[str], port: int, log: Path, how: dict[str, str]) -> None:
+    def __init__(self, command: list[str], port: int, log: Path, process_options: dict[str, str]) -> None:
         self._port, self._log = port, log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **how)  # type: ignore[call-overload]
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **process_options)  # type: ignore[call-overload]
 
     def __enter__(self) -> None:
         end = time.monotonic() + _PATIENCE_SECONDS

@@ -44,8 +44,8 @@ def opened(home: Path) -> Iterator[Open]:
         return sessions[-1]
 
     yield opened
-    for one in sessions:
-        one.close()
+    for session in sessions:
+        session.close()
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def warned(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("lineage.guarded_store._warned", set())
 
     def warned() -> list[str]:
-        found = list(caplog.records)
+        records = list(caplog.records)
         caplog.clear()
-        assert [one.getMessage() for one in found if one.exc_info or "\n" in one.getMessage()] == []
-        return [one.getMessage() for one in found]
+        assert [record.getMessage() for record in records if record.exc_info or "\n" in record.getMessage()] == []
+        return [record.getMessage() for record in records]
 
     return warned
 
@@ -386,9 +386,9 @@ def server_url(request: pytest.FixtureRequest) -> str:
 
 def nobody_listens(kind: str) -> str:
     """The URL of a server that does not run."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"jdbc:{kind}://me:secret@127.0.0.1:{one.getsockname()[1]}/lineage?password=secret"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"jdbc:{kind}://me:secret@127.0.0.1:{listener.getsockname()[1]}/lineage?password=secret"
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
@@ -517,8 +517,8 @@ def test_what_was_read_in_a_catalog_that_was_away_is_recorded_there_later(opened
     # An answer is given without it, and does not make anybody believe that all is recorded.
     assert upstream(opened(), "core.c") == []
     session.registry._write({"other": alive})
-    found = opened().lineage(opened().ref("core.c"), "up").snapshots
-    assert [(one.catalog, one.table_name) for one in found] == [("other", "core.b"), ("other", "raw.a")]
+    sources = opened().lineage(opened().ref("core.c"), "up").snapshots
+    assert [(ref.catalog, ref.table_name) for ref in sources] == [("other", "core.b"), ("other", "raw.a")]
 
 
 # --- what a crash leaves out
@@ -593,8 +593,8 @@ def test_a_table_that_was_renamed_while_lineage_was_away_keeps_its_lineage(
     (home / "lineage.db").write_bytes(database)
     assert upstream(opened(), "core.b@1") == ["raw.first@1"]
     assert upstream(opened(), "core.b@2") == ["raw.first@2"]
-    found = opened().lineage_store.snapshots("sink", database="raw")
-    assert {row.table for row in found} == {"first"}
+    rows = opened().lineage_store.snapshots("sink", database="raw")
+    assert {row.table for row in rows} == {"first"}
 
 
 def test_a_table_takes_the_name_of_one_that_was_dropped(opened: Open, warned: Warned) -> None:
@@ -637,7 +637,7 @@ def test_the_command_line_answers_in_one_line_and_rebuilds(
             main()
         shown = capsys.readouterr()
         # What is logged comes to standard error as well.
-        return int(leaving.value.code or 0), shown.out, "".join(f"{one}\n" for one in warned()) + shown.err
+        return int(leaving.value.code or 0), shown.out, "".join(f"{message}\n" for message in warned()) + shown.err
 
     chain(opened())
     garbage(home / "lineage.db")
@@ -710,11 +710,11 @@ def test_how_far_a_table_is_behind_others_is_told_beside_a_damaged_one(
     session = opened()
     session.sql("CREATE TABLE a (k BIGINT); INSERT INTO a VALUES (1); CREATE TABLE b AS SELECT * FROM a", "duckdb")
     session.sql("CREATE TABLE c AS SELECT a.k FROM a JOIN b ON a.k = b.k; INSERT INTO b VALUES (2)", "duckdb")
-    assert [(one.source.table, one.snapshots_behind) for one in session.freshness("default.c")] == [("a", 0), ("b", 1)]
+    assert [(lag.source.table, lag.snapshots_behind) for lag in session.freshness("default.c")] == [("a", 0), ("b", 1)]
     Path(session.table("default.a").store.paths.snapshot(1)).write_bytes(b"{")
-    session, told = opened(), list[str]()
-    assert [one.source.table for one in session.freshness("default.c", told.append)] == ["b"]
-    assert len(told) == 1 and "behind default.a cannot be told: " in told[0] and "snapshot-1" in told[0]
+    session, messages = opened(), list[str]()
+    assert [lag.source.table for lag in session.freshness("default.c", messages.append)] == ["b"]
+    assert len(messages) == 1 and "behind default.a cannot be told: " in messages[0] and "snapshot-1" in messages[0]
     with pytest.raises(CorruptData, match="snapshot-1"):
         session.freshness("default.c")
     monkeypatch.setattr(sys, "argv", ["snapline", "freshness", "default.c", "--format", "json"])
@@ -733,14 +733,14 @@ def test_names_that_lineage_cannot_keep_leave_out_nothing_else(opened: Open, war
     ):  # fmt: skip
         session.sql(statement, "duckdb")
     session.catalog.table(f"db.a$branch_{branch}").write(pa.table({column: [2]}), commit_id=CommitId("nightly", 1))
-    assert any("has 195 characters, and it keeps names of at most 190" in one for one in warned())
+    assert any("has 195 characters, and it keeps names of at most 190" in message for message in warned())
     session.sql("INSERT INTO db.a VALUES (3)", "duckdb")
     again = opened()
     assert again.rebuild_lineage()[0] == 5
-    for one in (session, again):
-        (made,) = [ref for ref in one.impact(one.ref("db.a@1")) if ref.table == "b"]
+    for reader in (session, again):
+        (made,) = [ref for ref in reader.impact(reader.ref("db.a@1")) if ref.table == "b"]
         assert made.snapshot_id == 1
-        assert one.lineage_stores[CATALOG_NAME].has_snapshots("sink", database="db", table="a", snapshot_id=2)
+        assert reader.lineage_stores[CATALOG_NAME].has_snapshots("sink", database="db", table="a", snapshot_id=2)
 
 
 def test_what_replaced_a_branch_of_a_long_name_has_a_name_that_lineage_keeps() -> None:

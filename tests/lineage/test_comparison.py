@@ -40,7 +40,7 @@ def test_random_ancestries_are_split_as_sets_are(seed: int, store: LineageStore)
         newest[name] += 1
         read = chance.sample(tables[:number], min(number, chance.randrange(3)))
         made = ref(name, newest[name])
-        sources[made] = [ref(one, newest[one]) for one in read if newest[one]]
+        sources[made] = [ref(table, newest[table]) for table in read if newest[table]]
         if newest[name] > 1 and chance.random() < 0.3:
             sources[made].append(ref(name, newest[name] - 1))
         record(store, made, *sources[made])
@@ -55,7 +55,7 @@ def test_random_ancestries_are_split_as_sets_are(seed: int, store: LineageStore)
         assert {(edge.source, edge.sink) for edge in compared.edges} == {
             (source, sink) for sink in ours | theirs for source in sources[sink]
         }
-        assert [compared.side(one) for one, _ in compared.rows()] == [side for _, side in compared.rows()]
+        assert [compared.side(snapshot) for snapshot, _ in compared.rows()] == [side for _, side in compared.rows()]
         check_partings(compared.partings, sources, left, right, ours, theirs)
 
 
@@ -65,15 +65,15 @@ def check_partings(
 ) -> None:  # fmt: skip
     """Each has a side that nothing upstream explains, and what is left out is explained by the other side."""
     differing = (ours ^ theirs) - {left, right}
-    first = {one for one in differing if not (ancestry(sources, one) - {one}) & differing}
+    first = {snapshot for snapshot in differing if not (ancestry(sources, snapshot) - {snapshot}) & differing}
     named = {parting.table for parting in partings}
     assert bool(named) == bool(differing)
-    assert named <= {f"c.d.{one.table}" for one in first}
+    assert named <= {f"c.d.{snapshot.table}" for snapshot in first}
     for parting in partings:
         assert {parting.left, parting.right} & first
-    for one in first:
-        others = {other for other in differing - first if other.table == one.table}
-        assert f"c.d.{one.table}" in named or others or {left, right} & {one}
+    for snapshot in first:
+        others = {other for other in differing - first if other.table == snapshot.table}
+        assert f"c.d.{snapshot.table}" in named or others or {left, right} & {snapshot}
     for parting in partings:
         assert parting.left is None or parting.left in ours
         assert parting.right is None or parting.right in theirs

@@ -53,10 +53,10 @@ def upstream(session: Session, target: str) -> list[str]:
 
 
 def everything(store: LineageStore) -> list[object]:
-    found: list[object] = [store.columns(), store.startups(), store.reconciled()]
+    contents: list[object] = [store.columns(), store.startups(), store.reconciled()]
     for side in ("source", "sink"):
-        found += [store.tables(side), store.snapshots(side)]  # type: ignore[arg-type]
-    return [list(rows) for rows in found]  # type: ignore[call-overload]
+        contents += [store.tables(side), store.snapshots(side)]  # type: ignore[arg-type]
+    return [list(rows) for rows in contents]  # type: ignore[call-overload]
 
 
 def rebuilt(session: Session, tmp_path: Path) -> LineageStore:
@@ -122,7 +122,7 @@ def test_numbers_that_are_given_again_after_a_rollback_are_told_apart(opened: Op
     assert (old.snapshot_id, session.fate(old)) == (2, "replaced")
     assert str(old).startswith("raw.a$branch_main~20")
     # The good one did not spoil what was made from the bad one, nor the other way round.
-    assert [str(one) for one in session.impact(session.ref("raw.a@2"))] == ["raw.a@2", "core.b@2"]
+    assert [str(reached) for reached in session.impact(session.ref("raw.a@2"))] == ["raw.a@2", "core.b@2"]
     sources = rebuilt(session, tmp_path).snapshots("source")
     assert list(sources) == list(session.lineage_store.snapshots("source"))
 
@@ -191,7 +191,7 @@ def test_a_merged_and_a_replacing_branch_keep_true_numbers(opened: Open) -> None
     latest = session.ref("core.b")
     assert upstream(session, "core.b") == ["core.b$branch_fix@2", "raw.a@2"]
     down = session.lineage(second, "down").snapshots
-    assert {str(one) for one in down} == {"core.b$branch_fix@2", str(latest)}
+    assert {str(reached) for reached in down} == {"core.b$branch_fix@2", str(latest)}
 
     session.table("core.b").branches.create("other", snapshot_id=1)
     write(session, "core.b$branch_other", write(session, "raw.a"), job="another")
@@ -287,7 +287,7 @@ def test_a_writer_that_dies_between_commit_and_record_leaves_no_gap(opened: Open
         # The next session, before it was told to do anything about it.
         session = opened()
         assert upstream(session, "core.b") == ["raw.a@2"], f"killed at step {step}: {done}"
-        assert [str(one) for one in session.impact(session.ref("raw.a@2"))] == ["raw.a@2", "core.b@2"]
+        assert [str(reached) for reached in session.impact(session.ref("raw.a@2"))] == ["raw.a@2", "core.b@2"]
         session.reconcile_all()
         assert everything(rebuilt(session, tmp_path))[3:] == everything(session.lineage_store)[3:]
         session.close()
@@ -306,8 +306,8 @@ def test_a_rebuild_gives_the_identical_store(opened: Open, tmp_path: Path, seed:
     made: list[SnapshotRef] = []
     for number in range(40):
         name = chance.choice(names)
-        sources = [one for one in chance.sample(made, min(len(made), 2)) if one.table != name.split(".")[1]]
-        read = list({(one.database, one.table, one.branch): one for one in sources}.values())
+        sources = [ref for ref in chance.sample(made, min(len(made), 2)) if ref.table != name.split(".")[1]]
+        read = list({(ref.database, ref.table, ref.branch): ref for ref in sources}.values())
         made.append(write(session, name, *read, run=f"run {number}"))
         known = session.table(name)
         event = chance.random()
@@ -320,9 +320,9 @@ def test_a_rebuild_gives_the_identical_store(opened: Open, tmp_path: Path, seed:
             database, table = new.split(".")
             old = name.split(".")[1]
             made = [
-                SnapshotRef(one.catalog, database, table, one.branch, one.snapshot_id, one.time_ms)
-                if (one.database, one.table) == (database, old) else one
-                for one in made
+                SnapshotRef(ref.catalog, database, table, ref.branch, ref.snapshot_id, ref.time_ms)
+                if (ref.database, ref.table) == (database, old) else ref
+                for ref in made
             ]  # fmt: skip
     session = opened()
     session.reconcile_all()
@@ -344,12 +344,12 @@ def test_a_hostile_writer_never_comes_between_what_is_read_and_what_is_recorded(
     for number in range(runs):
         read = source.pinned()
         source.overwrite(pa.table({"n": [2 * number]}))
-        found = read.to_arrow()["n"].to_pylist()
+        values = read.to_arrow()["n"].to_pylist()
         source.overwrite(pa.table({"n": [2 * number + 1]}))
         ref = read.last_change()
         assert ref is not None
         sink.write(
-            pa.table({"run": [number], "read": found}), commit_id=CommitId("copy", number),
+            pa.table({"run": [number], "read": values}), commit_id=CommitId("copy", number),
             properties=sources_property([ref]),
         )  # fmt: skip
     copied = dict(zip(*(sink.to_arrow()[name].to_pylist() for name in ("run", "read")), strict=True))

@@ -67,7 +67,7 @@ def test_a_snapshot_is_traced_upstream_and_downstream_over_all_hops(
     store: LineageStore, chain: dict[str, SnapshotRef]
 ) -> None:
     stores = {"snapline": store}
-    assert set(trace(stores, chain["c2"], "up").snapshots) == {chain[one] for one in ("b2", "a2", "d1")}
+    assert set(trace(stores, chain["c2"], "up").snapshots) == {chain[name] for name in ("b2", "a2", "d1")}
     assert set(trace(stores, chain["c1"], "up").snapshots) == {chain["b1"], chain["a1"]}
     assert set(trace(stores, chain["a1"], "down").snapshots) == {chain["b1"], chain["c1"]}
     assert trace(stores, chain["c2"], "up", hops=1).snapshots == [chain["b2"]]
@@ -175,12 +175,12 @@ def test_a_job_may_read_two_versions_of_a_table_at_a_barrier(store: LineageStore
 
 
 def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(store: LineageStore) -> None:
-    found = [
+    stored = [
         SnapshotLineage(job, barrier, "d", "t", branch, barrier, MOMENT)
         for job in ("j", "k") for barrier in (1, 2) for branch in ("fix", "main")
     ]  # fmt: skip
-    store.store_snapshots("sink", found)
-    assert store.snapshots("sink", job="k", barrier_id=[2, 3], branch="main") == [found[-1]]
+    store.store_snapshots("sink", stored)
+    assert store.snapshots("sink", job="k", barrier_id=[2, 3], branch="main") == [stored[-1]]
     assert store.snapshots("sink", table="none") == []
     assert store.delete_snapshots("j") == 4
     assert {row.job for row in store.snapshots("sink")} == {"k"}

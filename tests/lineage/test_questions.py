@@ -35,12 +35,21 @@ def ref(table: str, snapshot_id: int) -> SnapshotRef:
 
 
 def record(store: LineageStore, sink: SnapshotRef, *sources: SnapshotRef) -> None:
-    def row(one: SnapshotRef) -> SnapshotLineage:
+    def row(snapshot: SnapshotRef) -> SnapshotLineage:
         return SnapshotLineage(
-            f"job of {sink.table}", sink.snapshot_id, one.database, one.table, one.branch, one.snapshot_id, MOMENT
+            f"job of {sink.table}",
+            sink.snapshot_id,
+            snapshot.database,
+            snapshot.table,
+            snapshot.branch,
+            snapshot.snapshot_id,
+            MOMENT,
         )
 
-    sides: list[tuple[Side, list[SnapshotLineage]]] = [("source", [row(one) for one in sources]), ("sink", [row(sink)])]
+    sides: list[tuple[Side, list[SnapshotLineage]]] = [
+        ("source", [row(snapshot) for snapshot in sources]),
+        ("sink", [row(sink)]),
+    ]
     for side, rows in sides:
         store.store_snapshots(side, rows)
 
@@ -89,19 +98,19 @@ def test_answers_equal_a_brute_force_closure(store: LineageStore, seed: int) -> 
     for _ in range(40):
         table = chance.choice("abcdef")
         numbers[table] = numbers.get(table, 0) + 1
-        one = ref(table, numbers[table])
+        snapshot = ref(table, numbers[table])
         sources = [other for other in chance.sample(made, min(len(made), chance.randrange(3))) if other.table != table]
-        record(store, one, *sources)
-        edges += [(source, one) for source in sources]
-        made.append(one)
+        record(store, snapshot, *sources)
+        edges += [(source, snapshot) for source in sources]
+        made.append(snapshot)
     stores = {"c": store}
-    for one in made:
-        up, frontier = set(), {one}
+    for snapshot in made:
+        up, frontier = set(), {snapshot}
         while frontier:
             frontier = {source for source, sink in edges if sink in frontier} - up
             up |= frontier
-        assert set(trace(stores, one, "up").snapshots) == up
-        spoilt = {one.table: one.snapshot_id}
+        assert set(trace(stores, snapshot, "up").snapshots) == up
+        spoilt = {snapshot.table: snapshot.snapshot_id}
         while True:
             before = dict(spoilt)
             for source, sink in edges:
@@ -109,9 +118,9 @@ def test_answers_equal_a_brute_force_closure(store: LineageStore, seed: int) -> 
                     spoilt[sink.table] = min(spoilt.get(sink.table, 10**9), sink.snapshot_id)
             if spoilt == before:
                 break
-        found = {other.table: other.snapshot_id for other in impact(stores, one)}
-        found[one.table] = min(found[one.table], spoilt[one.table])
-        assert found == spoilt
+        actual = {other.table: other.snapshot_id for other in impact(stores, snapshot)}
+        actual[snapshot.table] = min(actual[snapshot.table], spoilt[snapshot.table])
+        assert actual == spoilt
 
 
 def test_how_far_a_table_is_behind_and_what_can_be_read_together(
@@ -146,5 +155,5 @@ def test_how_far_a_table_is_behind_and_what_can_be_read_together(
     assert [table.to_arrow()["id"].to_pylist() for table in together.values()] == [[1], [1]]
     with pytest.raises(NotFound, match="no snapshots that were made from the same snapshot"):
         session.aligned(["core.x", "raw.a"], on="core.y")
-    assert [str(one) for one in session.impact(first)] == ["raw.a@1", "core.x@1", "core.y@1"]
+    assert [str(reached) for reached in session.impact(first)] == ["raw.a@1", "core.x@1", "core.y@1"]
     assert first.catalog == CATALOG_NAME

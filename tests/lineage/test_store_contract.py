@@ -73,8 +73,8 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
         for line in process.stdout:
             # To ask for every row would take the machine from the writers.
             if int(line) % 50 == number:
-                found = reader.snapshots("sink", job=f"job {number}", barrier_id=int(line))
-                if not found:
+                rows = reader.snapshots("sink", job=f"job {number}", barrier_id=int(line))
+                if not rows:
                     missing.append(f"job {number}, barrier {line}")
         reader.close()
 
@@ -94,8 +94,8 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
     assert missing == []
     with closing(open_lineage_store(store_options)) as store:
         for side in ("source", "sink"):
-            found = {(row.job, row.barrier_id) for row in store.snapshots(side)}  # type: ignore[arg-type]
-            assert found == {(f"job {number}", barrier) for number in range(16) for barrier in range(barriers)}
+            recorded = {(row.job, row.barrier_id) for row in store.snapshots(side)}  # type: ignore[arg-type]
+            assert recorded == {(f"job {number}", barrier) for number in range(16) for barrier in range(barriers)}
 
 
 # --- the database
@@ -126,10 +126,10 @@ def test_an_old_database_is_upgraded_in_place_by_whoever_comes_first(store_optio
     first_version(store_options)
     opened: list[LineageStore] = []
     threads = [threading.Thread(target=lambda: opened.append(open_lineage_store(store_options))) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(opened) == 4
     for store in opened:
         (sink,) = store.snapshots("sink")
@@ -149,13 +149,13 @@ def test_an_upgraded_database_is_like_a_new_one(store_options: dict[str, str]) -
     engine = create_engine(database_url(store_options))
 
     def tables() -> dict[str, object]:
-        found = inspect(engine)
+        inspector = inspect(engine)
         return {
             name: (
-                [(column["name"], str(column["type"])) for column in found.get_columns(name)],
-                sorted(str(index["name"]) for index in found.get_indexes(name)),
+                [(column["name"], str(column["type"])) for column in inspector.get_columns(name)],
+                sorted(str(index["name"]) for index in inspector.get_indexes(name)),
             )
-            for name in found.get_table_names()
+            for name in inspector.get_table_names()
         }
 
     new = tables()

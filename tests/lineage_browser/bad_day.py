@@ -45,16 +45,16 @@ class Form:
     """A form of a page, as a browser would send it."""
 
     def __init__(self, page: str, action: str) -> None:
-        found = re.search(rf'<form method="post" action="([^"]*{re.escape(action)})".*?</form>', page, re.DOTALL)
-        assert found is not None, f"no form leads to {action}"
-        self.action = unescape(found[1])
-        inputs = re.findall(r"<input [^>]*>", found[0])
+        match = re.search(rf'<form method="post" action="([^"]*{re.escape(action)})".*?</form>', page, re.DOTALL)
+        assert match is not None, f"no form leads to {action}"
+        self.action = unescape(match[1])
+        inputs = re.findall(r"<input [^>]*>", match[0])
         self.fields = {
             unescape(name[1]): unescape(value[1])
-            for one in inputs
-            if "checkbox" not in one
-            and (name := re.search(r'name="([^"]*)"', one))
-            and (value := re.search(r'value="([^"]*)"', one))
+            for element in inputs
+            if "checkbox" not in element
+            and (name := re.search(r'name="([^"]*)"', element))
+            and (value := re.search(r'value="([^"]*)"', element))
         }
 
     def send(self, client: TestClient, headers: dict[str, str] | None = None, **changes: str) -> Any:

@@ -28,9 +28,9 @@ PLAN = "/plan?ref=snapline.raw.orders@2"
 
 @pytest.fixture
 def shop(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    found = bad_day(tmp_path / "home", monkeypatch)
-    yield found
-    found.instance.dispose()
+    opened_shop = bad_day(tmp_path / "home", monkeypatch)
+    yield opened_shop
+    opened_shop.instance.dispose()
 
 
 def text(page: str) -> str:
@@ -131,8 +131,8 @@ def test_a_recovery_whose_main_has_moved_on_says_so_before_its_button_is_pressed
     # It is what the button would say.
     refused = Form(page, "/publish").send(browser)
     assert refused.status_code == 409
-    told = re.search(r'id="moved-on">(.*?) <a ', page, re.DOTALL)
-    assert told is not None and text(told[1]) in text(refused.text)
+    match = re.search(r'id="moved-on">(.*?) <a ', page, re.DOTALL)
+    assert match is not None and text(match[1]) in text(refused.text)
 
 
 def test_a_recovery_that_was_published_uncorrected_says_so(shop: Shop) -> None:

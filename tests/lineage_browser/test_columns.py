@@ -20,9 +20,9 @@ def test_a_path_goes_on_through_an_update_and_what_a_column_was_called_before(
         "ALTER TABLE d.t RENAME COLUMN a TO first; UPDATE d.t SET b = 3 WHERE first = 1",
         "duckdb",
     )
-    found = steps(session, "d.t@2", "first")
-    assert [(str(ref), name) for ref, name in found["d.t@2"].carried] == [("d.t@1", "a")]
-    assert [(str(ref), name) for ref, name in found["d.t@1"].sources] == [("d.raw@1", "a")]
+    path = steps(session, "d.t@2", "first")
+    assert [(str(ref), name) for ref, name in path["d.t@2"].carried] == [("d.t@1", "a")]
+    assert [(str(ref), name) for ref, name in path["d.t@1"].sources] == [("d.raw@1", "a")]
     page = client.get("/column", params={"ref": "snapline.d.t@2", "column": "first"}).text
     assert "taken over from" in page and "d.raw@1" in page
 
@@ -33,8 +33,8 @@ def test_a_path_goes_on_through_what_main_took_over_of_a_branch(session: Session
     table.branches.create("fix")
     session.sql("INSERT OVERWRITE d.`t$branch_fix` SELECT a + 1 AS a FROM d.raw; INSERT INTO d.t VALUES (9)", "duckdb")
     table.branches.merge("fix", discard_main=True)
-    found = steps(session, "d.t", "a")
-    assert "d.t$branch_fix@2" in found and "d.raw@1" in found
+    path = steps(session, "d.t", "a")
+    assert "d.t$branch_fix@2" in path and "d.raw@1" in path
 
 
 def test_a_path_goes_on_through_a_recovery_whose_branches_are_dropped(session: Session) -> None:
@@ -48,10 +48,10 @@ def test_a_path_goes_on_through_a_recovery_whose_branches_are_dropped(session: S
     recovery.correct("INSERT OVERWRITE d.t SELECT a, b FROM d.raw")
     publish(session, recovery, {})
     recovery.drop()
-    found = steps(session, "d.t", "a")
+    path = steps(session, "d.t", "a")
     newest = session.ref("d.raw")
-    assert (newest, "a") in found["d.t@2"].sources and str(newest) in found
-    gone = [step.ends for step in found.values() if "$branch_fix" in str(step.ref)]
+    assert (newest, "a") in path["d.t@2"].sources and str(newest) in path
+    gone = [step.ends for step in path.values() if "$branch_fix" in str(step.ref)]
     assert set(gone) == {"it is gone, and with it what it said of its columns"}
 
 
@@ -62,6 +62,6 @@ def test_a_path_goes_on_through_a_rollback(session: Session) -> None:
         "duckdb",
     )
     session.table("d.t").rollback_to(1)
-    found = steps(session, "d.t@3", "a")
-    assert [(str(ref), name) for ref, name in found["d.t@3"].carried] == [("d.t@1", "a")]
-    assert "d.raw@1" in found
+    path = steps(session, "d.t@3", "a")
+    assert [(str(ref), name) for ref, name in path["d.t@3"].carried] == [("d.t@1", "a")]
+    assert "d.raw@1" in path

@@ -88,9 +88,9 @@ def test_every_snapshot_is_answered_as_the_command_line_does(
         assert index is not None
         for way, side in (("up", "source"), ("down", "sink")):
             path = path_through(history, index, way, None)
-            found = {history.dots[each].ref for each in (path.upstream if way == "up" else path.downstream)}
+            reached = {history.dots[each].ref for each in (path.upstream if way == "up" else path.downstream)}
             printed = {f"{row[side]}@{row[f'{side}_snapshot_id']}" for row in graph[way]}
-            assert {str(ref) for ref in found} == printed - {str(own)}
+            assert {str(ref) for ref in reached} == printed - {str(own)}
         page = text_at(client, "/spoilt", ref=text_of(dot.ref))
         for ref in Session().impact(own):
             assert str(ref) in page, (target, ref)

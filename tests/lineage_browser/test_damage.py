@@ -21,9 +21,9 @@ from tests.scale import seeds
 
 @pytest.fixture
 def platform(session: Session, tmp_path: Path, request: pytest.FixtureRequest) -> RandomPlatform:
-    found = RandomPlatform(session, random.Random(request.param), tmp_path)
-    found.live(60)
-    return found
+    random_platform = RandomPlatform(session, random.Random(request.param), tmp_path)
+    random_platform.live(60)
+    return random_platform
 
 
 def check_damage(session: Session, bad: SnapshotRef) -> None:

@@ -45,10 +45,10 @@ def test_pages_say_what_commands_and_sql_say(session: Session, client: TestClien
         assert dot.fate == session.fate(dot.ref), dot
         assert history.dot_of(dot.ref) == index
         path = path_through(history, index, "both", None)
-        for direction, found in (("up", path.upstream), ("down", path.downstream)):
+        for direction, reached in (("up", path.upstream), ("down", path.downstream)):
             asked_for = dot.ref if dot.changes_rows else session.known_ref(str(dot.ref))
             expected = {ref for ref in session.lineage(asked_for, direction).snapshots if ref != asked_for}
-            assert {history.dots[each].ref for each in found} == expected, (dot.ref, direction)
+            assert {history.dots[each].ref for each in reached} == expected, (dot.ref, direction)
     _compare_with_sql(session, history)
     chosen = random.Random(seed).sample(history.dots, 6)
     for dot in chosen:
@@ -63,10 +63,10 @@ def test_pages_say_what_commands_and_sql_say(session: Session, client: TestClien
 
 def _compare_with_sql(session: Session, history: object) -> None:
     """The catalog's own lineage tables, read by DuckDB, know the same commits."""
-    found = run_query(
+    rows = run_query(
         session, 'SELECT DISTINCT database, "table", branch, snapshot_id FROM paimon.sink_snapshot_lineage'
     )
-    known = {tuple(row.values()) for row in found.to_pylist()}
+    known = {tuple(row.values()) for row in rows.to_pylist()}
     for dot in history.dots:  # type: ignore[attr-defined]
         ref = dot.ref
         if ref.catalog == "snapline" and dot.job and dot.changes_rows and ref.branch == "main":

@@ -25,14 +25,14 @@ def write(table: Table, *sources: SnapshotRef) -> SnapshotRef:
 @pytest.fixture
 def table(session: Session) -> Table:
     """Of two snapshots, the first of which two branches began with; `fix` has gone on."""
-    found = session.catalog.create_table("raw.a", SCHEMA)
-    write(found)
+    new_table = session.catalog.create_table("raw.a", SCHEMA)
+    write(new_table)
     for name in ("fix", "other"):
-        found.branches.create(name, snapshot_id=1)
-    write(found)
+        new_table.branches.create(name, snapshot_id=1)
+    write(new_table)
     for _ in range(2):
-        write(found.on_branch("fix"))
-    return found
+        write(new_table.on_branch("fix"))
+    return new_table
 
 
 def history_of(session: Session) -> History:
@@ -40,8 +40,8 @@ def history_of(session: Session) -> History:
 
 
 def lane(history: History, name: str) -> list[str]:
-    found = next(index for index, one in enumerate(history.lanes) if one.name == name)
-    return [f"{dot.ref.snapshot_id} {dot.fate}".strip() for dot in history.dots if dot.lane == found]
+    position = next(index for index, candidate in enumerate(history.lanes) if candidate.name == name)
+    return [f"{dot.ref.snapshot_id} {dot.fate}".strip() for dot in history.dots if dot.lane == position]
 
 
 def test_what_was_main_has_a_lane_that_forks_where_the_branch_began_and_joins_where_it_was_taken_over(
@@ -52,7 +52,7 @@ def test_what_was_main_has_a_lane_that_forks_where_the_branch_began_and_joins_wh
     history = history_of(session)
     assert lane(history, "↳ main until fix became it") == ["2 replaced"]
     assert lane(history, "raw.a") == ["1", "2", "3", "4", "5"]
-    former = next(one for one in history.lanes if one.former)
+    former = next(candidate for candidate in history.lanes if candidate.former)
     assert former.forks_at is not None and str(history.dots[former.forks_at].ref) == "raw.a@1"
     ((source, sink),) = history.joins
     assert "~" in history.dots[source].ref.branch and str(history.dots[sink].ref) == "raw.a@4"
@@ -71,8 +71,8 @@ def test_a_snapshot_that_main_had_and_the_branch_has_no_number_for_is_in_that_la
     shown = {dot.ref.snapshot_id: history.lanes[dot.lane] for dot in history.dots if dot.ref.table == "a"}
     newest = session.table("raw.a").snapshot()
     assert newest is not None
-    for number, found in shown.items():
-        assert bool(found.former) == (number > newest.id), number
+    for number, shown_lane in shown.items():
+        assert bool(shown_lane.former) == (number > newest.id), number
 
 
 def test_an_earlier_table_of_the_name_was_never_what_main_was(session: Session) -> None:
@@ -86,7 +86,7 @@ def test_an_earlier_table_of_the_name_was_never_what_main_was(session: Session) 
     write(table.on_branch("fix"))
     table.branches.replace_main("fix")
     history = history_of(session)
-    assert not [one for one in history.lanes if one.former]
+    assert not [candidate for candidate in history.lanes if candidate.former]
     assert sorted(lane(history, "raw.a")) == ["1", "1 replaced", "2", "2 replaced", "3 replaced"]
 
 
@@ -109,8 +109,8 @@ def test_what_was_made_from_a_main_that_was_replaced_is_good_again_once_it_is_ma
     session = Session()
     ghost = next(dot.ref for dot in history_of(session).dots if "~" in dot.ref.branch)
     damage = damage_of(session, ghost)
-    assert [str(one.first) for one in damage.spoilt if one.first.table != "a"] == ["core.c@1"]
-    assert [(str(one.first), one.why) for one in damage.good_again if one.first.table == "b"] == [
+    assert [str(affected.first) for affected in damage.spoilt if affected.first.table != "a"] == ["core.c@1"]
+    assert [(str(affected.first), affected.why) for affected in damage.good_again if affected.first.table == "b"] == [
         ("core.b@1", "Production has made it good since.")
     ]
     assert "this warehouse's own tables alone" not in client.get("/spoilt", params={"ref": text_of(ghost)}).text

@@ -39,12 +39,12 @@ def loaded(session: Session, name: str, price: int) -> SnapshotRef:
 def check_page(client: TestClient, path: str, name: str, **parameters: str) -> str:
     answer = client.get(path, params=parameters)
     assert answer.status_code == 200, answer.text
-    found = Elements(answer.text)
-    assert found.names <= OURS, found.names - OURS
-    assert all(script.get("src") for script in found.scripts)
-    assert not [each for each in found.attributes if each[0].startswith("on") or each[0] == "style"]
-    assert not [each for each in found.attributes if each[0] == "href" and not re.match(r"[/?#]", each[1])]
-    assert visible(name) in found.text, name
+    elements = Elements(answer.text)
+    assert elements.names <= OURS, elements.names - OURS
+    assert all(script.get("src") for script in elements.scripts)
+    assert not [each for each in elements.attributes if each[0].startswith("on") or each[0] == "style"]
+    assert not [each for each in elements.attributes if each[0] == "href" and not re.match(r"[/?#]", each[1])]
+    assert visible(name) in elements.text, name
     return answer.text
 
 
@@ -85,7 +85,7 @@ def test_recoveries_of_any_name_have_a_page_whose_forms_lead_to_them(
         return
     name = visible(name)
     listed = check_page(client, "/recoveries", name)
-    (address,) = {unescape(found) for found in re.findall(r'href="(/recoveries/[^"]+)"', listed)}
+    (address,) = {unescape(reference) for reference in re.findall(r'href="(/recoveries/[^"]+)"', listed)}
     page = check_page(client, address, name)
     assert Form(page, "/drop").action == f"{address}/drop"
     answer = Form(page, "/drop").send(client, {"Origin": "http://127.0.0.1"})

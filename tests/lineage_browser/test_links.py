@@ -26,9 +26,9 @@ TABLES = ("raw.orders", "raw.weather", "core.days", "mart.rainy", "mart.totals")
 
 @pytest.fixture
 def shop(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    found = bad_day(tmp_path / "home", monkeypatch)
-    yield found
-    found.instance.dispose()
+    opened_shop = bad_day(tmp_path / "home", monkeypatch)
+    yield opened_shop
+    opened_shop.instance.dispose()
 
 
 def page_of(metadata: object, label: str) -> str:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.dagster
 def server(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterServer]:
     home = tmp_path / "home"
     shop = bad_day(home, monkeypatch)
-    with dagster_server("tests.resources.quick_shop", home, home / "dagster", "resources.ui.services") as found:
-        yield found
+    with dagster_server("tests.resources.quick_shop", home, home / "dagster", "resources.ui.services") as running:
+        yield running
     shop.instance.dispose()
 
 

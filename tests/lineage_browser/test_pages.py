@@ -83,11 +83,13 @@ def test_names_jobs_branches_tags_and_rows_are_shown_as_text(session: Session, c
     for path in PAGES:
         answer = client.get(path.format(text_of(source)))
         assert answer.status_code == 200, answer.text
-        found = Elements(answer.text)
-        assert found.names <= KNOWN, found.names - KNOWN
-        assert all(script.get("src") or script.get("type") == "application/json" for script in found.scripts)
-        assert not [each for each in found.attributes if each[0].startswith("on") or each[0] == "style"]
-        assert not [each for each in found.attributes if each[0] == "href" and each[1].lower().startswith("javascript")]
+        elements = Elements(answer.text)
+        assert elements.names <= KNOWN, elements.names - KNOWN
+        assert all(script.get("src") or script.get("type") == "application/json" for script in elements.scripts)
+        assert not [each for each in elements.attributes if each[0].startswith("on") or each[0] == "style"]
+        assert not [
+            each for each in elements.attributes if each[0] == "href" and each[1].lower().startswith("javascript")
+        ]
     assert visible(name) in Elements(client.get(f"/snapshot?ref={text_of(source)}").text).text
     alone = Elements(alone_page(Session(), source))
     assert alone.names <= KNOWN | {"style"}
@@ -267,8 +269,8 @@ def test_partitions_are_found_though_dagster_did_not_write_them(session: Session
         "INSERT INTO raw.a VALUES (3, 'tue')", "CREATE TABLE raw.b AS SELECT 'tue' AS day",
     ):  # fmt: skip
         session.sql(statement, "duckdb")
-    for query, found in (("day=mon", ["raw.a@1"]), ("tue", ["raw.a@1", "raw.a@2"]), ("day=wed", [])):
-        assert [row["snapshot"] for row in _listed(client, f"?partition={query}")] == found
+    for query, expected in (("day=mon", ["raw.a@1"]), ("tue", ["raw.a@1", "raw.a@2"]), ("day=wed", [])):
+        assert [row["snapshot"] for row in _listed(client, f"?partition={query}")] == expected
 
 
 def _listed(client: TestClient, query: str) -> list[dict[str, str]]:
@@ -313,7 +315,9 @@ def test_a_rollback_to_what_was_good_is_not_spoilt(session: Session, client: Tes
         "INSERT OVERWRITE core.b SELECT * FROM raw.a",
     ):  # fmt: skip
         session.sql(statement, "duckdb")
-    (affected,) = (one for one in damage_of(Session(), session.ref("raw.a@2")).spoilt if one.first.table == "b")
+    (affected,) = (
+        candidate for candidate in damage_of(Session(), session.ref("raw.a@2")).spoilt if candidate.first.table == "b"
+    )
     assert [ref.snapshot_id for ref, _ in affected.snapshots] == [2, 4]
 
 
@@ -331,8 +335,8 @@ def test_a_catalog_that_records_no_lineage_is_not_said_to_be_sound(
 
 def places(page: str) -> dict[int, tuple[str, str]]:
     """Where the dots are that a page shows, by number."""
-    found = re.findall(r'<a class="([^"]*)" [^>]*data-index="(\d+)".*?<circle cx="(\d+)" cy="(\d+)"', page)
-    return {int(index): (x, y) for classes, index, x, y in found if "off" not in classes.split()}
+    circles = re.findall(r'<a class="([^"]*)" [^>]*data-index="(\d+)".*?<circle cx="(\d+)" cy="(\d+)"', page)
+    return {int(index): (x, y) for classes, index, x, y in circles if "off" not in classes.split()}
 
 
 def test_positions_never_move_whatever_is_selected_slid_or_filtered(session: Session, client: TestClient) -> None:

@@ -45,8 +45,8 @@ def test_tables_are_joined_as_the_lineage_of_their_snapshots_says(session: Sessi
                 )
                 expected.add((source, sink))
     there = {place[:3] for place in platform.branches}
-    found = {edge for edge in table_graph(platform).edges if edge[1] in there}
-    assert found == {edge for edge in expected if edge[0] != edge[1]}
+    edges = {edge for edge in table_graph(platform).edges if edge[1] in there}
+    assert edges == {edge for edge in expected if edge[0] != edge[1]}
 
 
 def test_one_job_that_writes_two_tables_joins_neither_with_the_sources_of_the_other(session: Session) -> None:

@@ -37,12 +37,12 @@ def materialize(session: "Session", instance: "dg.DagsterInstance") -> Callable[
 
     from resources import SparkResource, TablesResource
 
-    def materialize(*assets: Any, **how: Any) -> "dg.ExecuteInProcessResult":
+    def materialize(*assets: Any, **arguments: Any) -> "dg.ExecuteInProcessResult":
         spark = SparkResource()
         resources = {"tables": TablesResource(spark=spark), "spark": spark}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
-            return dg.materialize([*assets], instance=instance, resources=resources, **how)
+            return dg.materialize([*assets], instance=instance, resources=resources, **arguments)
 
     return materialize
 

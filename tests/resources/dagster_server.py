@@ -49,9 +49,9 @@ class DagsterServer:
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
-            found = json.loads(answer.read())
-        assert "errors" not in found, found["errors"]
-        data: dict[str, Any] = found["data"]
+            response = json.loads(answer.read())
+        assert "errors" not in response, response["errors"]
+        data: dict[str, Any] = response["data"]
         return data
 
     def launch(self, job: str, config: dict[str, Any]) -> str:
@@ -105,15 +105,15 @@ class DagsterServer:
         def status() -> str:
             return str(self.ask(_BACKFILL, id=backfill)["partitionBackfillOrError"]["status"])
 
-        return wait(status, lambda found: found.startswith("COMPLETED") or found in ("FAILED", "CANCELED"), seconds)
+        return wait(status, lambda state: state.startswith("COMPLETED") or state in ("FAILED", "CANCELED"), seconds)
 
     def runs_of(self, backfill: str) -> list[dict[str, str]]:
         filters = {"tags": [{"key": "dagster/backfill", "value": backfill}]}
         return list(self.ask(_RUNS, f=filters)["runsOrError"]["results"])
 
     def location(self) -> str:
-        found = self.ask("{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }")
-        return str(found["repositoriesOrError"]["nodes"][0]["location"]["name"])
+        data = self.ask("{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }")
+        return str(data["repositoriesOrError"]["nodes"][0]["location"]["name"])
 
 
 @contextmanager
@@ -121,9 +121,9 @@ def dagster_server(module: str, home: Path, dagster_home: Path, services: str = 
     """`dagster dev` over the definitions of a module, until the end of the `with`; `services`: the module that `snapline ui`
     runs in its place, or one like it.
     """
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     environment = {
         **os.environ, "SNAPLINE_HOME": str(home), "DAGSTER_HOME": str(dagster_home), "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": str(PROJECT_ROOT),
@@ -169,12 +169,12 @@ def dagster_server(module: str, home: Path, dagster_home: Path, services: str = 
 def wait(ask: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float) -> Any:
     """Ask until the answer is right. Raises AssertionError with the last one if that takes too long."""
     end = time.monotonic() + seconds
-    found = ask()
-    while not is_it(found):
-        assert time.monotonic() < end, f"Not after {seconds} s: {found}"
+    answer = ask()
+    while not is_it(answer):
+        assert time.monotonic() < end, f"Not after {seconds} s: {answer}"
         time.sleep(0.25)
-        found = ask()
-    return found
+        answer = ask()
+    return answer
 
 
 def kill_run(instance: dg.DagsterInstance, run_id: str) -> None:

@@ -124,12 +124,12 @@ def watched(before: Callable[[int, str], None]) -> Iterator[None]:
 
 
 def _watched(name: str, call: Any, numbers: Iterator[int], before: Callable[[int, str], None]) -> Any:
-    def told(self: FileIO, path: str, *given: Any, **named: Any) -> Any:
+    def watched_call(self: FileIO, path: str, *given: Any, **named: Any) -> Any:
         if name in _CHANGES or "/.recovery" in path or "/.journal" in path:
             before(next(numbers), f"{name} {path}")
         return call(self, path, *given, **named)
 
-    return told
+    return watched_call
 
 
 def answer(operation: Callable[[Session], Any], session: Session) -> str:
@@ -143,10 +143,10 @@ def answer(operation: Callable[[Session], Any], session: Session) -> str:
 
 def steps(operation: Callable[[Session], Any], session: Session) -> list[str]:
     """The calls of an operation that nobody disturbs."""
-    found: list[str] = []
-    with watched(lambda _, what: found.append(what)):
+    calls: list[str] = []
+    with watched(lambda _, what: calls.append(what)):
         answer(operation, session)
-    return found
+    return calls
 
 
 def stopped(
@@ -168,9 +168,9 @@ def stopped(
 
     with watched(before):
         try:
-            told = answer(first, session)
+            outcome = answer(first, session)
         except Died:
-            told = "died"
-    if told == "died":
-        told = answer(first, session)
-    return told, answers[0] if answers else answer(second, other)
+            outcome = "died"
+    if outcome == "died":
+        outcome = answer(first, session)
+    return outcome, answers[0] if answers else answer(second, other)

@@ -41,7 +41,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str, list[Any]]] = {
     "mp": (pa.map_(pa.string(), pa.int32()), "MAP<STRING, INT>", "map", [[], [("k", 1), ("é", None)]]),
     "part": (pa.string(), "STRING", "part", []),
 }  # fmt: skip
-SCHEMA = pa.schema([(name, one[0]) for name, one in COLUMNS.items()])
+SCHEMA = pa.schema([(name, column[0]) for name, column in COLUMNS.items()])
 _NESTED: dict[str, list[str]] = {
     "bytes": ["X'00FF'", "X''", "CAST('a' AS BINARY)"],
     "array": ["array(1, 2)", "array()", "array(i, id)", "arr", "CAST(NULL AS ARRAY<INT>)"],
@@ -123,13 +123,15 @@ class When:
     @property
     def text(self) -> str:
         words = {"matched": "MATCHED", "new": "NOT MATCHED", "old": "NOT MATCHED BY SOURCE"}[self.kind]
-        found = f"WHEN {words}" + (f" AND {self.condition}" if self.condition else "") + " THEN "
+        clause = f"WHEN {words}" + (f" AND {self.condition}" if self.condition else "") + " THEN "
         if self.then == "delete":
-            return found + "DELETE"
+            return clause + "DELETE"
         if self.then == "update":
-            return found + "UPDATE SET " + ", ".join(f"{quoted(name)} = {one}" for name, one in self.values.items())
+            return (
+                clause + "UPDATE SET " + ", ".join(f"{quoted(name)} = {value}" for name, value in self.values.items())
+            )
         names = ", ".join(map(quoted, self.values))
-        return found + f"INSERT ({names}) VALUES ({', '.join(self.values.values())})"
+        return clause + f"INSERT ({names}) VALUES ({', '.join(self.values.values())})"
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Merge:
 
     @property
     def text(self) -> str:
-        return f"MERGE INTO t USING {self.source} AS v ON {self.on} {' '.join(one.text for one in self.whens)}"
+        return f"MERGE INTO t USING {self.source} AS v ON {self.on} {' '.join(when.text for when in self.whens)}"
 
 
 Change = Insert | Delete | Update | Merge
@@ -171,7 +173,7 @@ class Changes(Grammar):
         if kind in _NESTED:
             ways = _NESTED[kind]
             if literal or table:
-                ways = [one for one in ways if one.startswith(("X'", "'", "array(1", "named_struct('p', 1", "map('k'"))]
+                ways = [way for way in ways if way.startswith(("X'", "'", "array(1", "named_struct('p', 1", "map('k'"))]
                 ways = ways or ["TIMESTAMP '2024-02-29 12:30:45Z'"]
             return self._one(*ways)
         if literal:
@@ -186,9 +188,9 @@ class Changes(Grammar):
     def _listed(self) -> list[str]:
         """Some of the columns, in an order of their own; with those that say where a row lies."""
         rest = [name for name in COLUMNS if name not in ("id", "part")]
-        found = ["id", "part", *self._chance.sample(rest, self._chance.randint(1, 5))]
-        self._chance.shuffle(found)
-        return found
+        columns = ["id", "part", *self._chance.sample(rest, self._chance.randint(1, 5))]
+        self._chance.shuffle(columns)
+        return columns
 
     def _new(self, columns: Sequence[str], table: str = "") -> dict[str, str]:
         key = self._one("id", "id + 100", "id * 10")
@@ -226,7 +228,7 @@ class Changes(Grammar):
             places = {"id": str(self._chance.randint(0, 3) * 10 + number), "part": self._one(*_NESTED["part"])}
             lines.append([places.get(name) or self._value(name, literal=True) for name in columns])
         listed = ", ".join(map(quoted, columns))
-        return Insert("INSERT INTO", f"({listed}) VALUES {', '.join('(' + ', '.join(one) + ')' for one in lines)}")
+        return Insert("INSERT INTO", f"({listed}) VALUES {', '.join('(' + ', '.join(line) + ')' for line in lines)}")
 
     def _insert_into_partition(self) -> Insert:
         if not self._partitioned:
@@ -305,7 +307,7 @@ class Changes(Grammar):
                     break
                 whens.append(self._when(kind))
                 last = whens[-1].condition is None
-        whens.sort(key=lambda one: ("matched", "new", "old").index(one.kind))
+        whens.sort(key=lambda when: ("matched", "new", "old").index(when.kind))
         return Merge(source, on, tuple(whens))
 
     def _when(self, kind: str) -> When:
@@ -343,7 +345,7 @@ class Oracle:
         """Make `o` anew."""
         self._number += 1
         self._spark.sql("DROP TABLE IF EXISTS o")
-        columns = ", ".join(f"{quoted(name)} {one[1]}" for name, one in COLUMNS.items())
+        columns = ", ".join(f"{quoted(name)} {column[1]}" for name, column in COLUMNS.items())
         self._spark.sql(f"CREATE TABLE o ({columns}) USING parquet LOCATION '{self._place}/{self._number}'")
 
     def close(self) -> None:
@@ -387,8 +389,8 @@ class Oracle:
         made = self._made()
         kept = self._rows
         if change.replaces is not None:
-            one = change.replaces.removeprefix("=") if change.replaces.startswith("=") else None
-            gone = {one} if one is not None else {row["part"] for row in made}
+            replaced = change.replaces.removeprefix("=") if change.replaces.startswith("=") else None
+            gone = {replaced} if replaced is not None else {row["part"] for row in made}
             kept = [row for row in kept if row["part"] not in gone] if partitioned else []
         if keyed:
             keys = {(row["id"], row["part"] if partitioned else None) for row in made}
@@ -408,13 +410,13 @@ class Oracle:
         }
         for kind, place in places.items():
             before: list[str] = []
-            for when in (one for one in change.whens if one.kind == kind):
+            for when in (clause for clause in change.whens if clause.kind == kind):
                 if when.condition:
                     # By itself, where Spark casts it to nothing.
                     self._spark.sql(f"SELECT 1 FROM {place} WHERE {when.condition}")
                 condition = f"coalesce({when.condition}, FALSE)" if when.condition else "TRUE"
                 # The first that holds is taken; what comes after it is not looked at.
-                cases = "".join(f" WHEN {one} THEN FALSE" for one in before)
+                cases = "".join(f" WHEN {earlier} THEN FALSE" for earlier in before)
                 where = f" WHERE CASE{cases} WHEN {condition} THEN TRUE ELSE FALSE END"
                 before.append(condition)
                 if kind != "new":

@@ -93,8 +93,8 @@ class Grammar:
     def _any(self, kind: str, depth: int, table: str) -> list:  # type: ignore[type-arg]
         """What there is for every type."""
 
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             lambda: f"CASE WHEN {of('boolean')} THEN {of(kind)} ELSE {of(kind)} END",
@@ -104,8 +104,8 @@ class Grammar:
         ]
 
     def _int(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("int", depth, table),
@@ -121,8 +121,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _bigint(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("bigint", depth, table),
@@ -132,8 +132,8 @@ class Grammar:
         ]
 
     def _decimal(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("decimal", depth, table),
@@ -145,8 +145,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _double(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("double", depth, table),
@@ -158,8 +158,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _string(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("string", depth, table),
@@ -176,8 +176,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _boolean(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         def compared() -> str:
             kind = self._one(*_ANY)
@@ -204,8 +204,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _date(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("date", depth, table),
@@ -216,8 +216,8 @@ class Grammar:
         ]  # fmt: skip
 
     def _timestamp(self, depth: int, table: str) -> list:  # type: ignore[type-arg]
-        def of(one: str) -> str:
-            return self.of(one, depth, table)
+        def of(type_name: str) -> str:
+            return self.of(type_name, depth, table)
 
         return [
             *self._any("timestamp", depth, table),

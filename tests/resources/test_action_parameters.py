@@ -125,11 +125,11 @@ def test_a_tag_with_a_comma_in_its_name_can_be_deleted(run: Run) -> None:
 
 
 def _commands(group: click.Group, *words: str) -> list[tuple[tuple[str, ...], click.Command]]:
-    found: list[tuple[tuple[str, ...], click.Command]] = []
+    commands: list[tuple[tuple[str, ...], click.Command]] = []
     for name, command in commands_of(group).items():
         is_group = isinstance(command, click.Group)
-        found += _commands(command, *words, name) if is_group else [((*words, name), command)]  # type: ignore[arg-type]
-    return found
+        commands += _commands(command, *words, name) if is_group else [((*words, name), command)]  # type: ignore[arg-type]
+    return commands
 
 
 # They start something that goes on, or print what a shell reads.
@@ -137,10 +137,14 @@ WITHOUT_FORMAT = {"demo", "ui", "browse", "completion"}
 
 
 @pytest.mark.parametrize(
-    ("words", "command"), _commands(cli), ids=lambda one: " ".join(one) if type(one) is tuple else ""
+    ("words", "command"), _commands(cli), ids=lambda value: " ".join(value) if type(value) is tuple else ""
 )
 def test_every_command_answers_in_each_format(words: tuple[str, ...], command: click.Command) -> None:
-    forms = [one.type.choices for one in command.params if one.name == "form" and isinstance(one.type, click.Choice)]
+    forms = [
+        parameter.type.choices
+        for parameter in command.params
+        if parameter.name == "form" and isinstance(parameter.type, click.Choice)
+    ]
     if words[0] in WITHOUT_FORMAT:
         assert forms == []
     else:

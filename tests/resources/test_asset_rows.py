@@ -26,13 +26,13 @@ DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-05")
 KEYS = DAYS.get_partition_keys()
 
 
-def rows(session: Session, name: str, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in session.table(name).to_arrow(**how).to_pylist()), key=str)
+def rows(session: Session, name: str, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in session.table(name).to_arrow(**options).to_pylist()), key=str)
 
 
 def materializations(result: dg.ExecuteInProcessResult) -> list[dg.AssetMaterialization]:
     events = result.get_asset_materialization_events()
-    return [one.step_materialization_data.materialization for one in events]
+    return [event.step_materialization_data.materialization for event in events]
 
 
 def version(event: dg.AssetMaterialization) -> str:
@@ -107,8 +107,8 @@ def test_partitions_that_are_made_again_as_they_were_commit_nothing_and_have_the
     materialize(days, tags=range_tags(KEYS[0], KEYS[1]))
     session.table("core.days").tags.delete(KEYS[1])
     events = materializations(materialize(days, tags=range_tags(KEYS[0], KEYS[1])))
-    assert [(one.partition, version(one)) for one in events] == [(KEYS[0], "main@1"), (KEYS[1], "main@1")]
-    assert [shown(one, "dagster/partition_row_count", "rows_added", "rows_inserted") for one in events] == [
+    assert [(event.partition, version(event)) for event in events] == [(KEYS[0], "main@1"), (KEYS[1], "main@1")]
+    assert [shown(event, "dagster/partition_row_count", "rows_added", "rows_inserted") for event in events] == [
         [2, 0, 0]
     ] * 2
     assert session.table("core.days").store.snapshots.ids() == [1]
@@ -167,11 +167,11 @@ def test_each_partition_shows_its_own_numbers(materialize: Callable[..., Any], s
         "rows_deleted",
     )
     first = materializations(materialize(days, tags=range_tags(KEYS[0], KEYS[2])))
-    assert [shown(one, *names) for one in first] == [[n, n, 0, n, 0, 0] for n in (1, 2, 3)]
-    assert [shown(one, "files_added", "dagster/row_count", "table_rows") for one in first] == [[1, None, 6]] * 3
+    assert [shown(event, *names) for event in first] == [[n, n, 0, n, 0, 0] for n in (1, 2, 3)]
+    assert [shown(event, "files_added", "dagster/row_count", "table_rows") for event in first] == [[1, None, 6]] * 3
     made |= {KEYS[1]: [1, 5, 6], KEYS[2]: [0, 1]}
     again = materializations(materialize(days, tags=range_tags(KEYS[0], KEYS[2])))
-    assert [shown(one, *names) for one in again] == [
+    assert [shown(event, *names) for event in again] == [
         [1, 1, 1, 0, 0, 0],
         [3, 3, 2, 2, 1, 1],
         [2, 2, 3, 0, 2, 1],
@@ -198,8 +198,8 @@ def test_rows_of_one_key_are_counted_and_said(
 def daily(name: str, key: Sequence[str] = (), made: Any = None) -> Any:
     @table_asset(name, primary_key=key, partition_by=["day"], partitions_def=DAYS, partition_column="day")
     def orders(context: dg.AssetExecutionContext) -> pa.Table:
-        found = [(day, id, price) for day in context.partition_keys for id, price in made[day]]
-        return pa.table(dict(zip(("day", "id", "price"), map(list, zip(*found, strict=True)), strict=True)))
+        records = [(day, id, price) for day in context.partition_keys for id, price in made[day]]
+        return pa.table(dict(zip(("day", "id", "price"), map(list, zip(*records, strict=True)), strict=True)))
 
     return orders
 
@@ -208,7 +208,7 @@ def daily(name: str, key: Sequence[str] = (), made: Any = None) -> Any:
 def test_an_incremental_asset_over_a_partitioned_source_reads_what_came(
     materialize: Callable[..., Any], session: Session, keyed: bool
 ) -> None:
-    made = {day: [(10 * number + one, 1.0) for one in range(3)] for number, day in enumerate(KEYS)}
+    made = {day: [(10 * number + index, 1.0) for index in range(3)] for number, day in enumerate(KEYS)}
     key = ["day", "id"] if keyed else []
     orders = daily("raw.orders", key, made)
     seen: list[list[int]] = []
@@ -239,11 +239,11 @@ def test_an_incremental_asset_over_a_partitioned_source_reads_what_came(
     # A row that changes: of a key it is what came, else another went.
     made[KEYS[0]] = [(0, 5.0), *made[KEYS[0]][1:]]
     materialize(orders, partition_key=KEYS[0])
-    told = run()
+    message = run()
     if keyed:
-        assert (told, seen[-1]) == ("1 rows that came to raw.orders after snapshot 4, up to raw.orders@5", [0])
+        assert (message, seen[-1]) == ("1 rows that came to raw.orders after snapshot 4, up to raw.orders@5", [0])
     else:
-        assert told == "all of raw.orders@5: 1 rows that raw.orders@4 had were deleted, or replaced by others"
+        assert message == "all of raw.orders@5: 1 rows that raw.orders@4 had were deleted, or replaced by others"
     # A row that goes.
     made[KEYS[0]] = made[KEYS[0]][:2]
     materialize(orders, partition_key=KEYS[0])
@@ -268,13 +268,13 @@ def test_an_increment_that_would_not_be_right_is_read_whole(
     def sums(sums: pa.Table) -> pa.Table:
         return sums
 
-    told = []
+    messages = []
     for n in (5, 3, 4):
         source.write(pa.table({"id": [1], "n": [n]}))
         (event,) = materializations(materialize(sums, selection=[sums]))
-        told.append(str(event.metadata["incremental"].value))
+        messages.append(str(event.metadata["incremental"].value))
         assert rows(session, "core.sums") == rows(session, "raw.sums")
-    assert all(why in one for one in told[1:])
+    assert all(why in message for message in messages[1:])
 
 
 def test_an_increment_leaves_out_nothing_that_was_written_without_change_tracking(
@@ -295,8 +295,8 @@ def test_an_increment_leaves_out_nothing_that_was_written_without_change_trackin
 # --- other columns
 
 
-def made_of(given: dict[str, pa.Table], policy: str = "refuse", **how: Any) -> Any:
-    return table_asset("core.t", primary_key=["id"], on_schema_change=policy, code_version="1", **how)(
+def made_of(given: dict[str, pa.Table], policy: str = "refuse", **arguments: Any) -> Any:
+    return table_asset("core.t", primary_key=["id"], on_schema_change=policy, code_version="1", **arguments)(
         lambda: given["rows"]
     )
 

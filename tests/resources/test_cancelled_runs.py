@@ -45,11 +45,11 @@ class Cancelling:
 
 @pytest.fixture(scope="module")
 def cancelling() -> Iterator[Cancelling]:
-    found = Cancelling()
+    watcher = Cancelling()
     # It stays for as long as the process lives, and does nothing once the tests are over.
-    sys.addaudithook(found.watch)
-    yield found
-    found.is_done = True
+    sys.addaudithook(watcher.watch)
+    yield watcher
+    watcher.is_done = True
 
 
 @table_asset("core.appended", mode="append", inputs={"orders": "raw.orders"})
@@ -90,9 +90,9 @@ def test_a_run_that_is_cancelled_anywhere_and_executed_again_has_its_effect_once
             list(execute_run_iterator(InMemoryJob(job), made, instance))
         except KeyboardInterrupt:
             cancelling.is_done = True
-        found = instance.get_run_by_id(made.run_id)
-        assert found is not None
-        return found
+        finished_run = instance.get_run_by_id(made.run_id)
+        assert finished_run is not None
+        return finished_run
 
     session.sql(
         "CREATE DATABASE raw; CREATE TABLE raw.orders (id INT, v INT); INSERT INTO raw.orders VALUES (0, 0)", "duckdb"

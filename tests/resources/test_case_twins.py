@@ -84,5 +84,9 @@ def test_a_name_of_several_columns_is_ambiguous(session: Session, statement: str
 def test_columns_of_one_name_are_all_there(session: Session) -> None:
     for statement in ("SELECT * FROM (SELECT 1 a, 2 a, 3 a_1)", "WITH q AS (SELECT 1 a, 2 a, 3 a_1) SELECT q.* FROM q"):
         rows = session.sql(statement, "duckdb").to_arrow()
-        assert [one.to_pylist() for one in rows.columns] == [[1], [2], [3]] and rows.column_names == ["a", "a", "a_1"]
+        assert [column.to_pylist() for column in rows.columns] == [[1], [2], [3]] and rows.column_names == [
+            "a",
+            "a",
+            "a_1",
+        ]
     assert session.sql("SELECT a_1 FROM (SELECT 1 a, 2 a, 3 a_1)", "duckdb").to_arrow().to_pylist() == [{"a_1": 3}]

@@ -96,7 +96,7 @@ def test_listings_tell_the_rows_that_there_are_or_that_they_are_not_known(run: R
     def listed(command: str, *arguments: str) -> list[tuple[object, object]]:
         code, out, err = run(command, *arguments, "--format", "json")
         assert code == 0 and not err
-        return [(one["rows"], one["records in files"]) for one in json.loads(out)]
+        return [(table["rows"], table["records in files"]) for table in json.loads(out)]
 
     assert listed("tables") == [(None, 3), (1, 1)]
     assert listed("tables", "--count") == [(2, 3), (1, 1)]
@@ -115,7 +115,7 @@ def test_listings_tell_the_rows_that_there_are_or_that_they_are_not_known(run: R
 def test_a_table_that_cannot_be_read_here_is_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.option_checks._REFUSED_FOR_READING", ("bucket",))
     code, out, err = run("tables", "--format", "json")
-    assert (code, [one["rows"] for one in json.loads(out)], err) == (0, [None, 1], "")
+    assert (code, [table["rows"] for table in json.loads(out)], err) == (0, [None, 1], "")
 
 
 def test_snapshots_tell_job_barrier_and_sources(run: Run) -> None:
@@ -260,9 +260,9 @@ def test_history_is_expired_rolled_back_and_explained(run: Run, shop: Session) -
     assert run("why-kept", "shop.orders", "1")[1].splitlines()[-1] == "tag kept"
     assert run("why-kept", "shop.orders", "1")[1].startswith("snapshot 1\n")
     assert run("why-kept", "shop.orders", "nothing.parquet")[1] == "Nobody needs nothing.parquet.\n"
-    told = run("expire-snapshots", "shop.orders", "--retain-last", "1", "--dry-run")[1]
-    assert "2 snapshots" in told
-    assert "snapshot 2 is the last that needs it" in told
+    output = run("expire-snapshots", "shop.orders", "--retain-last", "1", "--dry-run")[1]
+    assert "2 snapshots" in output
+    assert "snapshot 2 is the last that needs it" in output
     assert "0 snapshots" in run("expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "1 d")[1]
     assert "2 snapshots" in run("expire-snapshots", "shop.orders", "--retain-last", "1")[1]
     assert "0 orphan files" in run("remove-orphan-files", "shop.orders")[1]
@@ -442,10 +442,10 @@ def left_open(shop: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     shop.table("shop.totals").on_branch("fix").write(pa.table({"n": [3]}))
     merge = Branches.merge
 
-    def dying(self: Branches, name: str, **how: Any) -> Verdict:
+    def dying(self: Branches, name: str, **arguments: Any) -> Verdict:
         if self._store.identifier.table == "totals":
             raise KeyboardInterrupt
-        return merge(self, name, **how)
+        return merge(self, name, **arguments)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Branches, "merge", dying)
@@ -616,9 +616,9 @@ def test_the_stores_own_tags_are_refused_by_what_they_are_for(run: Run, left_ope
     # What a branch keeps for other programs stays until the branch goes.
     [own] = orders.store.tags.names()
     assert own.startswith("snapline-branch-")
-    code, _, told = run("delete-tag", "shop.orders", "--name", own)
+    code, _, error = run("delete-tag", "shop.orders", "--name", own)
     assert code == 2
-    assert "goes with the branch" in told
+    assert "goes with the branch" in error
     # Of no publication that is known: nobody needs it.
     orders.store.tags.create("snapline-publication-00000077", orders.store.snapshots.get(1))
     assert run("delete-tag", "shop.orders", "--name", "snapline-publication-00000077")[0] == 0

@@ -32,12 +32,14 @@ def columns(session: Session, name: str) -> Columns:
     table = session.table(name)
     snapshot = table.snapshot()
     assert snapshot is not None
-    found = {key: [f"{one[2]}.{one[3]}" for one in sources] for key, sources in columns_of(snapshot).items()}
+    declared = {
+        key: [f"{source[2]}.{source[3]}" for source in sources] for key, sources in columns_of(snapshot).items()
+    }
     stored: Columns = {}
     for row in session.lineage_store.columns(database=table.identifier.database, table=table.identifier.table):
         stored.setdefault(row.column, []).append(f"{row.source_table}.{row.source_column}")
-    assert stored == found
-    return found
+    assert stored == declared
+    return declared
 
 
 def made(
@@ -54,7 +56,7 @@ def made(
 
 
 def test_projections_joins_and_aggregates(materialize: Callable[..., Any], session: Session) -> None:
-    found = made(
+    sources = made(
         materialize, session,
         lambda orders, items: orders.join(items, "item").groupBy(F.upper("kind").alias("kind"))
         .agg(F.sum(F.col("price") * F.col("id")).alias("worth"), F.count("*").alias("n"), F.max("item").alias("last"))
@@ -62,7 +64,7 @@ def test_projections_joins_and_aggregates(materialize: Callable[..., Any], sessi
         .withColumn("one", F.lit(1)),
     )  # fmt: skip
     # A count and a constant are made of no column; a rank is made of what rows are ordered by.
-    assert found == {
+    assert sources == {
         "kind": ["items.kind"], "last": ["orders.item"],
         "worth": ["orders.id", "orders.price"], "rank": ["orders.id", "orders.price"],
     }  # fmt: skip
@@ -99,7 +101,7 @@ def test_dagster_is_told_too(materialize: Callable[..., Any], session: Session) 
     event = materialization(materialize(items, names), "core", "names")
     shown = event.metadata["dagster/column_lineage"].value
     assert isinstance(shown, dg.TableColumnLineage)
-    assert [(one.asset_key.path, one.column_name) for one in shown.deps_by_column["name"]] == [
+    assert [(dependency.asset_key.path, dependency.column_name) for dependency in shown.deps_by_column["name"]] == [
         (["raw", "items"], "item"), (["raw", "items"], "kind"),
     ]  # fmt: skip
 

@@ -64,8 +64,8 @@ def test_a_damaged_journal_is_named_and_discarded(run: Run, left_open: Session) 
     (Path(left_open.catalog.warehouse) / ".journal/open-00000001").write_text("{")
     code, shown, _ = run("check", "shop.totals")
     assert code == 1 and "open-00000001 is damaged" in shown and "`snapline branch recover --discard-damaged`" in shown
-    for how in ("--list", "--dry-run"):
-        code, shown, _ = run("branch", "recover", how)
+    for option in ("--list", "--dry-run"):
+        code, shown, _ = run("branch", "recover", option)
         assert code == 0 and "open-00000001 is damaged" in shown
         assert "`snapline branch recover --discard-damaged` ends it" in shown
     code, _, error = run("branch", "recover")

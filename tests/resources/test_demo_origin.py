@@ -17,13 +17,13 @@ def test_a_run_of_the_command_line_belongs_to_its_job_in_the_workspace(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @table_asset("raw.one")
-    def one() -> pa.Table:
+    def numbers() -> pa.Table:
         return pa.table({"n": [1]})
 
     spark = SparkResource()
     module = ModuleType("one_asset")
     module.defs = dg.Definitions(  # type: ignore[attr-defined]
-        assets=[one], jobs=[dg.define_asset_job("all_of_it")], executor=dg.in_process_executor,
+        assets=[numbers], jobs=[dg.define_asset_job("all_of_it")], executor=dg.in_process_executor,
         resources={"tables": TablesResource(spark=spark), "spark": spark},
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "one_asset", module)

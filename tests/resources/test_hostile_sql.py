@@ -19,7 +19,7 @@ Sql = Callable[[str], Any]
 def forge(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """As another writer would: without a checksum."""
     value = change(json.loads(path.read_text()))
-    path.write_text(json.dumps({key: one for key, one in value.items() if key != CHECKSUM}))
+    path.write_text(json.dumps({key: content for key, content in value.items() if key != CHECKSUM}))
 
 
 def test_a_computed_column_of_a_forged_table_is_refused_before_anything_is_run(

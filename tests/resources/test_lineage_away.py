@@ -54,8 +54,8 @@ def test_a_run_reads_one_snapshot_and_commits_and_lineage_catches_up(
     with pytest.raises(LineageUnavailable):
         session.lineage(session.ref("core.again"), "up")
     Session().rebuild_lineage()
-    found = Session().lineage(session.ref("core.again"), "up").snapshots
-    assert [str(one) for one in found] == ["core.copy@1", "raw.words@1"]
+    upstream = Session().lineage(session.ref("core.again"), "up").snapshots
+    assert [str(ref) for ref in upstream] == ["core.copy@1", "raw.words@1"]
 
 
 def test_a_run_that_fails_fails_with_its_own_error(
@@ -83,8 +83,8 @@ def test_checks_that_lineage_answers_warn_and_stop_nobody(
     result = materialize(copy, again, *checks)
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    assert [one.passed for one in evaluations] == [False, False]
-    assert {one.severity for one in evaluations} == {dg.AssetCheckSeverity.WARN}
+    assert [evaluation.passed for evaluation in evaluations] == [False, False]
+    assert {evaluation.severity for evaluation in evaluations} == {dg.AssetCheckSeverity.WARN}
     assert session.catalog.table("core.again").to_arrow().num_rows == 1
 
 

@@ -48,8 +48,8 @@ def test_what_made_a_table_good_is_told_alike_by_plan_command_and_page(
         session.sql(statement, "duckdb")
     session = Session()
     bad = session.ref("raw.a@2")
-    told = {one.name: one.describe() for one in plan_recovery(session, bad).good}
-    assert told["core.b"] == f"stays: {said}"
+    descriptions = {good_table.name: good_table.describe() for good_table in plan_recovery(session, bad).good}
+    assert descriptions["core.b"] == f"stays: {said}"
     printed = CliRunner().invoke(cli, ["recovery", "plan", "raw.a@2"])
     assert printed.exit_code == 0, printed.output
     assert f"stays: {said}" in " ".join(printed.output.split())

@@ -57,9 +57,9 @@ def test_every_commit_is_an_event_with_versions_and_columns(history: Session, tm
     (source,), (sink,) = second["inputs"], second["outputs"]
     assert (source["name"], source["facets"]["version"]["datasetVersion"]) == ("shop.orders", "1")
     assert source["namespace"] == f"file://{history.catalog.warehouse}"
-    assert [one["name"] for one in sink["facets"]["schema"]["fields"]] == ["what", "n", "s"]
+    assert [field["name"] for field in sink["facets"]["schema"]["fields"]] == ["what", "n", "s"]
     columns = {
-        name: [one["field"] for one in value["inputFields"]]
+        name: [field["field"] for field in value["inputFields"]]
         for name, value in sink["facets"]["columnLineage"]["fields"].items()
     }
     assert columns == {"what": ["item"], "s": ["id"]}
@@ -121,14 +121,14 @@ def test_a_sensor_sends_what_is_new_from_where_it_had_come_to(
 
 def test_where_events_go_is_said_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     done: Callable[..., Any] = CliRunner().invoke
-    found = done(cli, ["export-openlineage", "--file", "x", "--url", "http://x"])
-    assert found.exit_code != 0
+    result = done(cli, ["export-openlineage", "--file", "x", "--url", "http://x"])
+    assert result.exit_code != 0
 
 
 def test_events_that_would_go_nowhere_are_refused(
     history: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [one for one in os.environ if one.startswith("OPENLINEAGE")]:
+    for name in [variable for variable in os.environ if variable.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

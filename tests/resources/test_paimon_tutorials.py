@@ -140,8 +140,8 @@ def test_orders_are_widened_by_a_nested_table(sql: Sql) -> None:
         VALUES (1, NULL, NULL, array(named_struct('sub_order_id', 2L, 'product_name', 'plum', 'price', 7L)))
         """
     )
-    found = sql("SELECT order_id, user_name, address, o.* FROM order_wide LATERAL VIEW inline(sub_orders) o AS s, p, c")
-    assert sorted(found) == [(1, "Ann", "Mill Road", 1, "apple", 8), (1, "Ann", "Mill Road", 2, "plum", 7)]
+    rows = sql("SELECT order_id, user_name, address, o.* FROM order_wide LATERAL VIEW inline(sub_orders) o AS s, p, c")
+    assert sorted(rows) == [(1, "Ann", "Mill Road", 1, "apple", 8), (1, "Ann", "Mill Road", 2, "plum", 7)]
 
 
 def test_the_first_row_stays(sql: Sql) -> None:
@@ -164,7 +164,7 @@ def test_the_first_row_stays(sql: Sql) -> None:
 
 
 @pytest.mark.parametrize(
-    ("producer", "told"),
+    ("producer", "expected"),
     [
         ("none", [("+I", 1, 4), ("+I", 1, 6), ("+I", 2, 5)]),
         ("input", [("+I", 1, 4), ("+I", 1, 6), ("+I", 2, 5)]),
@@ -173,7 +173,7 @@ def test_the_first_row_stays(sql: Sql) -> None:
     ],
 )
 def test_what_readers_of_changes_are_told(
-    sql: Sql, session: Session, producer: str, told: list[tuple[Any, ...]]
+    sql: Sql, session: Session, producer: str, expected: list[tuple[Any, ...]]
 ) -> None:
     sql(f"CREATE TABLE v (k INT PRIMARY KEY NOT ENFORCED, n INT) WITH ('changelog-producer' = '{producer}')")
     for rows in ("(1, 4)", "(1, 6), (2, 5)"):
@@ -181,7 +181,7 @@ def test_what_readers_of_changes_are_told(
         if producer == "full-compaction":
             sql("CALL sys.compact(table => 'default.v')")
     rows = session.table("default.v").changes().to_pylist()
-    assert [(row["rowkind"], row["k"], row["n"]) for row in rows] == told
+    assert [(row["rowkind"], row["k"], row["n"]) for row in rows] == expected
 
 
 def test_updates_that_change_nothing_are_not_told_if_so_asked(sql: Sql, session: Session) -> None:

@@ -32,16 +32,16 @@ def platform(session: Session, instance: dg.DagsterInstance, monkeypatch: pytest
     monkeypatch.setattr(shop, "INCOMING", [])
 
     def run(
-        *names: str, job: str | None = None, config: dict[str, Any] | None = None, **how: Any
+        *names: str, job: str | None = None, config: dict[str, Any] | None = None, **arguments: Any
     ) -> dg.ExecuteInProcessResult:
         if job is not None:
             (op,) = shop.defs.resolve_job_def(job).graph.node_dict
-            how["run_config"] = {"ops": {op: {"config": config}}}
-            return shop.defs.resolve_job_def(job).execute_in_process(instance=instance, **how)
+            arguments["run_config"] = {"ops": {op: {"config": config}}}
+            return shop.defs.resolve_job_def(job).execute_in_process(instance=instance, **arguments)
         chosen = dg.AssetSelection.assets(*(dg.AssetKey(name.split(".")) for name in names))
-        found = dg.define_asset_job("some", chosen)
-        some = dg.Definitions.merge(shop.defs, dg.Definitions(jobs=[found])).resolve_job_def("some")
-        return some.execute_in_process(instance=instance, **how)
+        asset_job = dg.define_asset_job("some", chosen)
+        some = dg.Definitions.merge(shop.defs, dg.Definitions(jobs=[asset_job])).resolve_job_def("some")
+        return some.execute_in_process(instance=instance, **arguments)
 
     return run
 
@@ -83,7 +83,7 @@ def twin(run: Run, branch: str, first: str | None, last: str | None, table: str)
 def recompute(run: Run, session: Session, branch: str) -> None:
     """What a user does in the UI: pick the partitions that the plan names, and materialize."""
     record = Recovery(session, branch).record
-    days = [one["day"] for one in record.tables["core.days"].partitions or []]
+    days = [partition["day"] for partition in record.tables["core.days"].partitions or []]
     assert twin(run, branch, days[0], days[-1], "core.days").success
     assert twin(run, branch, None, None, "mart.totals").success
 
@@ -99,7 +99,7 @@ def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Ru
     assert [row[:4] for row in plan.rows()] == [
         ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 1), ("mart.totals", 2, 3, 1),
     ]  # fmt: skip
-    assert [one.describe() for one in plan.tables] == [
+    assert [planned.describe() for planned in plan.tables] == [
         "is corrected", "3 partitions are computed anew: 2024-02, 2024-03, 2024-04", "is computed anew",
     ]  # fmt: skip
     full = plan_recovery(session, session.ref("raw.orders@2"), "full")
@@ -128,7 +128,7 @@ def test_a_plan_says_what_it_leaves_as_it_is_and_which_sources_are_gone(session:
     session.catalog.drop_table("shop.core")
     plan = plan_recovery(session, bad)
     assert not plan.beyond and not plan.leaves
-    assert [(one.name, one.describe()) for one in plan.tables] == [
+    assert [(planned.name, planned.describe()) for planned in plan.tables] == [
         ("shop.raw", "is corrected"),
         ("shop.mart", "is computed anew, but shop.core, which it was made from, is gone"),
     ]
@@ -143,7 +143,7 @@ def test_what_is_bad_is_a_version_a_time_or_a_partition(bad_day: Run, session: S
     assert bad_snapshot(session, "core.days", partition={"day": KEYS[2]}) == session.table("core.days").ref(3)
     assert bad_snapshot(session, "core.days", partition={"day": KEYS[0]}) == session.table("core.days").ref(1)
     plan = plan_recovery(session, bad_snapshot(session, "core.days", partition={"day": KEYS[0]}))
-    assert [one.name for one in plan.tables] == ["core.days", "mart.totals"]
+    assert [planned.name for planned in plan.tables] == ["core.days", "mart.totals"]
     with pytest.raises(NotFound, match="has not changed since"):
         bad_snapshot(session, "raw.orders", since=datetime(2100, 1, 1))
     with pytest.raises(NotFound, match="no rows in that partition"):
@@ -183,14 +183,14 @@ def test_both_ways_end_with_the_rows_of_a_rebuild_from_scratch(
     newest = session.ref("core.days")
     assert event.tags["dagster/input_data_version/core/days"] == newest.data_version
     assert event.metadata["recovery"].value == "fix"
-    told = instance.fetch_materializations(
+    materializations = instance.fetch_materializations(
         dg.AssetRecordsFilter(dg.AssetKey(["core", "days"]), asset_partitions=[KEYS[2]]), limit=1
     )
-    assert told.records[0].asset_materialization.metadata["snapshot"].value == newest.snapshot_id  # type: ignore[union-attr]
+    assert materializations.records[0].asset_materialization.metadata["snapshot"].value == newest.snapshot_id  # type: ignore[union-attr]
     assert session.table("core.days").tags.get(KEYS[2]).snapshot.id == newest.snapshot_id
     # And lineage tells the truth: back to the correction, and to the snapshot that it corrected.
-    upstream = [str(one) for one in session.lineage(session.ref("mart.totals"), "up").snapshots]
-    assert "raw.rates@1" in upstream and any(one.startswith("raw.orders") for one in upstream)
+    upstream = [str(ref) for ref in session.lineage(session.ref("mart.totals"), "up").snapshots]
+    assert "raw.rates@1" in upstream and any(snapshot.startswith("raw.orders") for snapshot in upstream)
     # Production goes on.
     load(bad_day, (5, KEYS[4], 5.0))
     produce(bad_day, KEYS[4], KEYS[4])
@@ -216,7 +216,7 @@ def test_a_branch_begins_by_materializing_a_twin_on_it(
     assert tags is not None
     assert tags["dagster/data_version"] == "try@4"
     assert tags["dagster/input_data_version/recovery/raw/orders"] == before.data_version
-    checked = {one.asset_key.path[-1]: one for one in done.get_asset_check_evaluations()}
+    checked = {evaluation.asset_key.path[-1]: evaluation for evaluation in done.get_asset_check_evaluations()}
     assert checked["days"].metadata["rows added"].value == 1
     assert Recovery(session, "try").drop() == ["core.days"]
 
@@ -332,8 +332,8 @@ def test_partitions_of_more_columns_than_dagster_knows_are_computed_anew_once(
         recovery_definitions(assets),
     )
     job = defs.resolve_implicit_global_asset_job_def()
-    for one, tags in ((sales, {}), (by_day, range_tags("a", "b")), (by_shop, {})):
-        assert job.execute_in_process(instance=instance, asset_selection=[one.key], tags=tags).success
+    for asset, tags in ((sales, {}), (by_day, range_tags("a", "b")), (by_shop, {})):
+        assert job.execute_in_process(instance=instance, asset_selection=[asset.key], tags=tags).success
     recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("raw.sales@1")))
     known = table_assets(assets)
     assert recovery.record.tables["core.sales"].partitions is not None

@@ -53,7 +53,7 @@ def test_what_sql_made_is_left_until_it_has_read_its_source_as_it_is_now(session
     recovery.correct(f"{SUM}; {MART}")
     publish(session, recovery, {})
     assert (value(session, "d.sums"), value(session, "d.mart")) == (4047, 4048)
-    read = {str(one) for one in sources_of(session.table("d.sums").snapshot())}
+    read = {str(ref) for ref in sources_of(session.table("d.sums").snapshot())}
     assert str(session.table("d.raw").last_change()) in read
 
 
@@ -68,7 +68,7 @@ def test_lineage_of_what_is_published_in_spite_names_what_was_read(session: Sess
     recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
     recovery.correct("UPDATE d.raw SET v = 44 WHERE k = 3")
     publish(session, recovery, {}, allow_incomplete=True)
-    read = {str(one) for one in sources_of(session.table("d.sums").snapshot())}
+    read = {str(ref) for ref in sources_of(session.table("d.sums").snapshot())}
     assert str(session.table("d.raw").last_change()) not in read
     assert "d.raw$branch_fix@3" in read
 
@@ -154,7 +154,7 @@ def test_tables_that_are_renamed_meanwhile_are_followed(session: Session, recove
     assert left_to_do(renamed, {}) == []
     publish(session, renamed, {})
     assert (value(session, "d.totals"), value(session, "d.mart"), value(session, "d.sums")) == (36, 37, 7)
-    read = {str(one) for one in sources_of(session.table("d.totals").snapshot())}
+    read = {str(ref) for ref in sources_of(session.table("d.totals").snapshot())}
     assert str(session.table("d.orders").last_change()) in read
     assert Recovery.open(session, "fix").record.tables.keys() == {"d.orders", "d.totals", "d.mart"}
 
@@ -163,7 +163,7 @@ def test_a_table_that_is_dropped_meanwhile_stops_no_publication(session: Session
     recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}")
     session.sql("DROP TABLE d.mart", "duckdb")
     assert left_to_do(recovery, {}) == []
-    assert [one.name for one in publish(session, recovery, {})] == ["d.raw", "d.sums"]
+    assert [published.name for published in publish(session, recovery, {})] == ["d.raw", "d.sums"]
     assert value(session, "d.sums") == 36
 
 

@@ -62,7 +62,7 @@ def test_what_production_adds_to_a_published_table_does_not_stop_its_publication
     publish(session, recovery, {})
     assert both(session) == [[(1, 10), (2, 20), (3, 30)], [(1, 10), (2, 20)]]
     assert recovery.record.status == PUBLISHED
-    read = {str(one) for one in sources_of(session.table("db.log").snapshot())}
+    read = {str(ref) for ref in sources_of(session.table("db.log").snapshot())}
     assert "db.src@4" in read or "db.src@3" in read
 
 

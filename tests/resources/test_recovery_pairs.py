@@ -43,9 +43,9 @@ def _wrong(session: Session, state: str, done: dict[str, str], *, dies: bool) ->
     wrong = [f"{name}: {said}" for name, said in done.items() if said != "done" and not said.startswith(_REFUSALS)]
     finished = {name for name, said in done.items() if said == "done"}
     # Who dies in the midst of a publication may leave it open, when main moves on before it is tried again.
-    wrong += [str(one) for one in session.catalog.check() if not (dies and isinstance(one, Unpublished))]
+    wrong += [str(problem) for problem in session.catalog.check() if not (dies and isinstance(problem, Unpublished))]
     for name in ("db.src", "db.other"):
-        wrong += [str(one) for one in session.table(name).check(deep=True)]
+        wrong += [str(problem) for problem in session.table(name).check(deep=True)]
     record = read_record(session.catalog, "fix")
     branched = [name for name in ("db.src", "db.other") if "fix" in session.table(name).branches.names()]
     if record is None and branched:
@@ -67,14 +67,14 @@ def _wrong(session: Session, state: str, done: dict[str, str], *, dies: bool) ->
 def _main_is_wrong(session: Session, state: str, finished: set[str]) -> list[str]:
     moved = state in ("moved", "replayed")
     kept = [(1, 10), *([(3, 30)] if moved else []), *([(4, 40)] if "produce" in finished else [])]
-    found, other = rows(session.table("db.src")), rows(session.table("db.other"))
+    source_rows, other = rows(session.table("db.src")), rows(session.table("db.other"))
     wrong = []
-    if [one for one in found if one not in ((2, 20), (2, 666))] != kept or len(found) != len(kept) + 1:
-        wrong.append(f"main has {found}")
+    if [row for row in source_rows if row not in ((2, 20), (2, 666))] != kept or len(source_rows) != len(kept) + 1:
+        wrong.append(f"main has {source_rows}")
     # What is written beside the plan is written by everybody who does so. Written once more behind a replay that said so, by who
     # died behind his commit, it stands for what production has done.
     expected = [(1, 1)] if other.count((9, 9)) == 2 and "replay" in finished else [(1, 1), *([(5, 5)] if moved else [])]
-    if [one for one in other if one != (9, 9)] not in (expected, [(1, 1), *([(5, 5)] if moved else [])]):
+    if [row for row in other if row != (9, 9)] not in (expected, [(1, 1), *([(5, 5)] if moved else [])]):
         wrong.append(f"main of the other table has {other}")
     return wrong
 
@@ -111,14 +111,14 @@ def _not_ended(session: Session, state: str, done: dict[str, str]) -> list[str]:
 def _tried(beginnings: Beginnings, state: str, first: str, at: int, second: str, *, dies: bool) -> list[str]:
     """What is wrong after a schedule, each with what it was."""
     with beginnings.session(state) as session:
-        told, other = stopped(OPERATIONS[first], at, OPERATIONS[second], session, dies=dies)
-        now, done = Session(), {first: told, second if second != first else f"{second} again": other}
+        outcome, other = stopped(OPERATIONS[first], at, OPERATIONS[second], session, dies=dies)
+        now, done = Session(), {first: outcome, second if second != first else f"{second} again": other}
         try:
-            found = _wrong(now, state, done, dies=dies) or _not_ended(now, state, done)
+            problems = _wrong(now, state, done, dies=dies) or _not_ended(now, state, done)
         except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
+            problems = [f"{type(error).__name__}: {error}"]
     where = f"{state}: {first!r} stopped at {at}{', dead' if dies else ''}, {second!r}: {done}"
-    return [f"{where}: {one}" for one in found]
+    return [f"{where}: {problem}" for problem in problems]
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_one_operation_at_each_step_of_another(beginnings: Beginnings, state: st
         count = len(steps(OPERATIONS[first], session))
     # Every step in `make test-full`, which takes a quarter of an hour for each pair.
     tried = range(0, count, 1 if FULL else 12)
-    wrong = [one for at in tried for one in _tried(beginnings, state, first, at, second, dies=False)]
+    wrong = [problem for at in tried for problem in _tried(beginnings, state, first, at, second, dies=False)]
     assert not wrong, "\n".join([f"{len(wrong)} of {len(tried)} steps", *wrong[:10]])
 
 
@@ -147,5 +147,5 @@ def test_any_two_at_any_step_or_a_death(beginnings: Beginnings, chosen: list[int
             with beginnings.session(state) as session:
                 counts[state, first] = len(steps(OPERATIONS[first], session))
         at, dies = random.randrange(counts[state, first]), random.random() < 0.5
-        wrong += [f"seed {seed}: {one}" for one in _tried(beginnings, state, first, at, second, dies=dies)]
+        wrong += [f"seed {seed}: {problem}" for problem in _tried(beginnings, state, first, at, second, dies=dies)]
     assert not wrong, "\n".join(wrong)

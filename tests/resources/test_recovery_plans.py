@@ -30,12 +30,12 @@ def test_a_plan_shows_what_is_spoilt_now_what_was_repaired_and_what_production_m
     # Meanwhile the weather goes wrong too, and production makes a mart of it, which the recovery replaces.
     session.sql("UPDATE raw.weather SET rain = 9.0", "duckdb")
     assert shop.make("mart.rainy").success
-    assert [one.name for one in plan_recovery(session, session.ref("raw.weather@2")).tables] == [
+    assert [planned.name for planned in plan_recovery(session, session.ref("raw.weather@2")).tables] == [
         "raw.weather",
         "mart.rainy",
     ]
     shop.backfill("fix")
-    assert [one.state for one in recoveries(session, KNOWN)] == ["to be published"]
+    assert [progress.state for progress in recoveries(session, KNOWN)] == ["to be published"]
     publish(session, recovery, KNOWN, discard_main=True)
     recovery.drop()
 
@@ -48,8 +48,10 @@ def test_a_plan_shows_what_is_spoilt_now_what_was_repaired_and_what_production_m
         Recovery.start(session, "again", plan)
     # The mart comes from the weather of before: it neither is spoilt, nor is it taken behind its good state.
     other = plan_recovery(session, session.ref("raw.weather@2"), "incremental")
-    assert [one.name for one in other.tables] == ["raw.weather"]
-    assert [(one.name, one.head, one.repaired_by) for one in other.good] == [("mart.rainy", 4, "")]
+    assert [planned.name for planned in other.tables] == ["raw.weather"]
+    assert [(good_table.name, good_table.head, good_table.repaired_by) for good_table in other.good] == [
+        ("mart.rainy", 4, "")
+    ]
 
     # Made from bad rows again it is planned again, from its newest good state.
     assert shop.make("mart.rainy").success
@@ -60,8 +62,10 @@ def test_a_plan_shows_what_is_spoilt_now_what_was_repaired_and_what_production_m
 def test_what_a_rollback_has_taken_back_is_spoilt_no_more(shop: Shop, session: Session) -> None:
     session.table("raw.orders").rollback_to(1)
     plan = plan_recovery(session, session.ref("raw.orders@2"), "incremental")
-    assert [one.name for one in plan.tables] == ["core.days", "mart.rainy", "mart.totals"]
-    assert [(one.name, one.describe()) for one in plan.good] == [("raw.orders", "stays: taken back by @3")]
+    assert [planned.name for planned in plan.tables] == ["core.days", "mart.rainy", "mart.totals"]
+    assert [(good_table.name, good_table.describe()) for good_table in plan.good] == [
+        ("raw.orders", "stays: taken back by @3")
+    ]
     Recovery.start(session, "fix", plan)
     assert shop.backfill("fix") == 3
     publish(session, Recovery.open(session, "fix"), KNOWN)
@@ -74,13 +78,13 @@ def test_lineage_of_a_correction_names_the_bad_snapshot_of_main(shop: Shop, sess
     recovery.correct(MENDED)
     corrected = session.ref("raw.orders$branch_fix")
     up = session.lineage(corrected, "up")
-    assert [str(one) for one in up.next_to(corrected)] == ["raw.orders@2"]
+    assert [str(ref) for ref in up.next_to(corrected)] == ["raw.orders@2"]
     assert "raw.orders$branch_fix@2" not in map(str, up.snapshots)
     # Down from main's bad snapshot as well, and when the branch is gone.
     recovery.drop()
     down = session.lineage(session.ref("raw.orders@2"), "down", 1)
     assert "raw.orders$branch_fix@3" in map(str, down.snapshots)
-    assert [str(one) for one in session.lineage(corrected, "up", 1).snapshots] == ["raw.orders@2"]
+    assert [str(ref) for ref in session.lineage(corrected, "up", 1).snapshots] == ["raw.orders@2"]
 
 
 def _partitions(instance: dg.DagsterInstance, name: str) -> set[str]:
@@ -107,7 +111,11 @@ def test_twins_of_what_is_right_already_are_not_missing_and_overwrite_no_correct
     before = shop.rows("raw.orders$branch_fix")
     refused = shop.make("recovery.raw.orders", partition_key="fix", raise_on_error=False)
     assert not refused.success
-    (failure,) = [one.step_failure_data.user_failure_data for one in refused.all_events if one.is_step_failure]
+    (failure,) = [
+        step_event.step_failure_data.user_failure_data
+        for step_event in refused.all_events
+        if step_event.is_step_failure
+    ]
     assert failure is not None and "raw.orders has been corrected on branch 'fix'" in str(failure.description)
     assert shop.rows("raw.orders$branch_fix") == before
     given = {"ops": {"recovery__raw__orders": {"config": {"overwrite_correction": True}}}}
@@ -127,7 +135,9 @@ def test_checks_of_main_run_on_the_twins_and_blocking_ones_gate_the_publication(
         "dagster/asset_partition_range_start": f"fix|{KEYS[2]}", "dagster/asset_partition_range_end": f"fix|{KEYS[3]}",
     }  # fmt: skip
     done = shop.make("recovery.core.days", tags=tags, raise_on_error=False)
-    seen = {one.check_name: one.passed for one in done.get_asset_check_evaluations()}
+    seen = {
+        check_evaluation.check_name: check_evaluation.passed for check_evaluation in done.get_asset_check_evaluations()
+    }
     assert (seen["prices_are_small"], seen["prices_are_known"]) == (False, True)
     assert not done.success
     recovery.correct("UPDATE raw.orders SET price = 6000 WHERE id = 4")
@@ -157,11 +167,11 @@ def test_a_job_computes_what_is_left_and_the_list_tells_how_far_each_has_come(
     shop: Shop, session: Session, instance: dg.DagsterInstance
 ) -> None:
     assert shop.job("recovery_start", bad="raw.orders@2", mode="incremental", branch="fix").success
-    (one,) = recoveries(session, KNOWN)
-    assert (one.state, one.left[0]) == ("to be corrected", "raw.orders")
+    (progress,) = recoveries(session, KNOWN)
+    assert (progress.state, progress.left[0]) == ("to be corrected", "raw.orders")
     assert shop.job("recovery_correct", branch="fix", sql=MENDED).success
-    (one,) = recoveries(session, KNOWN)
-    assert (one.state, one.left) == ("0 of 3 computed anew", ("core.days", "mart.rainy", "mart.totals"))
+    (progress,) = recoveries(session, KNOWN)
+    assert (progress.state, progress.left) == ("0 of 3 computed anew", ("core.days", "mart.rainy", "mart.totals"))
     done = shop.job("recovery_backfill", branch="fix")
     assert done.success
     tagged = instance.get_runs(dg.RunsFilter(tags={"snapline/recovery": "fix"}))
@@ -169,7 +179,7 @@ def test_a_job_computes_what_is_left_and_the_list_tells_how_far_each_has_come(
     assert len(tagged) == 6
     assert shop.job("recovery_list").success
     assert shop.job("recovery_publish", branch="fix").success
-    assert [one.state for one in recoveries(session, KNOWN)] == ["published"]
+    assert [progress.state for progress in recoveries(session, KNOWN)] == ["published"]
     assert shop.rows("mart.totals") == GOOD
     said = shop.refusal("recovery_correct", branch="fix")
     assert "by sql or by undo_bad: true" in said
@@ -200,9 +210,9 @@ def test_what_was_made_from_a_table_that_was_renamed_or_dropped_since_is_spoilt(
     session.catalog.drop_table("raw.b")
     session = Session()
     plan = plan_recovery(session, session.ref("raw.z@2"))
-    assert ([one.name for one in plan.tables], plan.good) == (["raw.z", "core.a"], ())
+    assert ([planned.name for planned in plan.tables], plan.good) == (["raw.z", "core.a"], ())
     plan = plan_recovery(session, session.known_ref("raw.b@2"))
-    assert ([one.name for one in plan.tables], plan.good) == (["core.b"], ())
+    assert ([planned.name for planned in plan.tables], plan.good) == (["core.b"], ())
 
 
 def test_what_was_made_from_a_dropped_table_is_repaired_by_hand_and_published(session: Session) -> None:
@@ -220,8 +230,8 @@ def test_what_was_made_from_a_dropped_table_is_repaired_by_hand_and_published(se
     publish(session, recovery, KNOWN)
     assert session.sql("SELECT * FROM mart.c", "duckdb").to_arrow().to_pylist() == [{"s": 1}]
     after = plan_recovery(Session(), bad)
-    assert ([one.name for one in after.good], after.tables) == (["core.b", "mart.c"], ())
-    assert {one.repaired_by for one in after.good} == {"fix"}
+    assert ([good_table.name for good_table in after.good], after.tables) == (["core.b", "mart.c"], ())
+    assert {good_table.repaired_by for good_table in after.good} == {"fix"}
 
 
 def test_a_branch_is_spoilt_until_all_of_it_is_corrected_or_computed_anew(shop: Shop, session: Session) -> None:

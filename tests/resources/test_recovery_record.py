@@ -31,16 +31,16 @@ def content(catalog: Catalog, kind: str = "recovery") -> Path:
 
 def test_which_snapshots_mains_are_is_kept_where_versions_before_do_not_look(catalog: Catalog) -> None:
     create_record(catalog, RECORD)
-    found = read_document(content(catalog).read_text(), str(content(catalog)))
-    assert set(found) == FIRST_KEYS
-    assert all(set(one) == FIRST_TABLE_KEYS for one in found["tables"].values())
+    document = read_document(content(catalog).read_text(), str(content(catalog)))
+    assert set(document) == FIRST_KEYS
+    assert all(set(table) == FIRST_TABLE_KEYS for table in document["tables"].values())
     assert read_record(catalog, "fix") == RECORD
     moved = RECORD.with_table("a.one", TableRecord(4, 2, main_identity="def"))
     change_record(catalog, RECORD, lambda _: moved)
     assert read_record(catalog, "fix") == moved
     # A version before has moved it on.
-    found["tables"]["a.one"]["main"] = 5
-    content(catalog).write_text(json.dumps(sealed(found, "fix.json")))
+    document["tables"]["a.one"]["main"] = 5
+    content(catalog).write_text(json.dumps(sealed(document, "fix.json")))
     assert read_record(catalog, "fix") == RECORD.with_table("a.one", TableRecord(5, 2))
     delete_record(catalog, RECORD)
     assert read_record(catalog, "fix") is None
@@ -61,16 +61,16 @@ def test_identities_that_are_damaged_or_of_another_recovery_are_as_none(catalog:
         create_record(catalog, RecoveryRecord("fix", 8, {}, {"a.one": TableRecord(3, 2)}))
     else:
         content(catalog, "recovery-mains").write_text(kept)
-    found = read_record(catalog, "fix")
-    assert found is not None
-    assert found.tables["a.one"] == TableRecord(3, 2)
+    record = read_record(catalog, "fix")
+    assert record is not None
+    assert record.tables["a.one"] == TableRecord(3, 2)
     assert bool(catalog.check()) == (kept == "garbage")
 
 
 def test_a_record_of_a_later_version_is_read_by_what_is_known_of_it(catalog: Catalog) -> None:
     create_record(catalog, RECORD)
-    found = read_document(content(catalog).read_text(), str(content(catalog)))
+    document = read_document(content(catalog).read_text(), str(content(catalog)))
     # As one version has kept it, with what another may add.
-    found["tables"]["a.two"] |= {"main_identity": "ghi", "later": [1]}
-    content(catalog).write_text(json.dumps(sealed({**found, "later": True}, "fix.json")))
+    document["tables"]["a.two"] |= {"main_identity": "ghi", "later": [1]}
+    content(catalog).write_text(json.dumps(sealed({**document, "later": True}, "fix.json")))
     assert read_record(catalog, "fix") == RECORD.with_table("a.two", TableRecord(1, 1, main_identity="ghi"))

@@ -32,9 +32,9 @@ class Shop:
         self.session, self.instance = session, instance
         self._job = quick_shop.defs.resolve_implicit_global_asset_job_def()
 
-    def make(self, name: str, **how: Any) -> dg.ExecuteInProcessResult:
+    def make(self, name: str, **arguments: Any) -> dg.ExecuteInProcessResult:
         return self._job.execute_in_process(
-            instance=self.instance, asset_selection=[dg.AssetKey(name.split("."))], **how
+            instance=self.instance, asset_selection=[dg.AssetKey(name.split("."))], **arguments
         )
 
     def job(self, name: str, **config: Any) -> dg.ExecuteInProcessResult:
@@ -168,7 +168,7 @@ def test_an_override_is_recorded_and_shown(shop: Shop, session: Session) -> None
 def test_what_main_gave_up_for_a_publication_is_recorded(shop: Shop, session: Session) -> None:
     recovery = shop.start("fix", "raw.orders@2")
     session.table("raw.orders").write(session.table("raw.orders").to_arrow().slice(0, 1))
-    (kept,) = (one for one in session.table("raw.orders").history().snapshots if one.id == 3)
+    (kept,) = (snapshot for snapshot in session.table("raw.orders").history().snapshots if snapshot.id == 3)
     with pytest.raises(CommitConflict, match="on no table"):
         publish(session, recovery, KNOWN, allow_incomplete=True)
     for _ in range(2):
@@ -176,8 +176,8 @@ def test_what_main_gave_up_for_a_publication_is_recorded(shop: Shop, session: Se
         said = recovery.record.overrides
         assert said[-1] == f"published though main of raw.orders had 3 by {kept.commit_user}, which was given up"
         assert any(
-            one.startswith("published though core.days (2024-03, 2024-04) went back to snapshot 1, behind 2 by")
-            for one in said
+            override.startswith("published though core.days (2024-03, 2024-04) went back to snapshot 1, behind 2 by")
+            for override in said
         )
         assert len(said) == len(set(said)) == 6
 
@@ -228,7 +228,7 @@ def _recovery_of_a_table(session: Session, key: str, options: str = "", correcti
     given = f" WITH ({options})" if options else ""
     session.sql(f"CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT{key}){given}", "duckdb")
     session.sql("INSERT INTO db.src VALUES (1, 10); INSERT INTO db.src VALUES (2, 666)", "duckdb")
-    bad = next(one for one in session.table("db.src").snapshots.backwards() if one.changes_rows)
+    bad = next(snapshot for snapshot in session.table("db.src").snapshots.backwards() if snapshot.changes_rows)
     recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref(f"db.src@{bad.id}")))
     recovery.correct(correction)
     return recovery
@@ -249,11 +249,11 @@ def test_a_replay_that_died_before_it_was_remembered_brings_nothing_twice(
 
     remembers = stages.change_record
     with monkeypatch.context() as dying, pytest.raises(Died):
-        told: list[object] = []
+        calls: list[object] = []
 
         def dies_later(*given: Any) -> Any:
-            told.append(given)
-            return dies() if len(told) > 1 else remembers(*given)
+            calls.append(given)
+            return dies() if len(calls) > 1 else remembers(*given)
 
         dying.setattr(stages, "change_record", dies_later)
         recovery.replay()
@@ -274,11 +274,11 @@ def test_two_replays_at_once_bring_nothing_twice(
     read = Table.changes
 
     def overtaken(*given: Any, **named: Any) -> pa.Table:
-        found = read(*given, **named)
+        changes = read(*given, **named)
         monkeypatch.setattr(Table, "changes", read)
         session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
         Recovery.open(session, "fix").replay()
-        return found
+        return changes
 
     monkeypatch.setattr(Table, "changes", overtaken)
     with pytest.raises(CommitConflict, match="Another replay"):
@@ -361,7 +361,7 @@ def test_a_start_that_died_is_gone_on_with_as_it_was_planned(session: Session, m
         session.sql(f"INSERT INTO db.src VALUES ({number}, {value})", "duckdb")
         session.sql(f"INSERT INTO db.log SELECT k, v FROM db.src WHERE k = {number}", "duckdb")
     plan = plan_recovery(session, session.ref("db.src@2"), "incremental")
-    assert [(one.name, one.branch_at) for one in plan.tables] == [("db.src", 2), ("db.log", 1)]
+    assert [(planned.name, planned.branch_at) for planned in plan.tables] == [("db.src", 2), ("db.log", 1)]
 
     class Died(Exception):
         pass
@@ -386,7 +386,9 @@ def test_what_production_wrote_to_a_table_that_no_asset_makes_is_not_taken_away(
     session: Session, name: str, is_first: bool
 ) -> None:
     tables = ("src", "log", "other")
-    session.sql("CREATE DATABASE db;" + ";".join(f"CREATE TABLE db.{one} (k INT, v INT)" for one in tables), "duckdb")
+    session.sql(
+        "CREATE DATABASE db;" + ";".join(f"CREATE TABLE db.{table} (k INT, v INT)" for table in tables), "duckdb"
+    )
     session.sql("INSERT INTO db.other VALUES (0, 0)", "duckdb")
     for number, value in ((1, 10), (2, 666)):
         session.sql(f"INSERT INTO db.src VALUES ({number}, {value})", "duckdb")

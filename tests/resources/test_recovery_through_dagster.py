@@ -27,8 +27,8 @@ def instance(tmp_path: Path) -> Any:
     home = tmp_path / "dagster"
     home.mkdir()
     shutil.copyfile(PROJECT_ROOT / "dagster.yaml", home / "dagster.yaml")
-    with dg.DagsterInstance.from_config(str(home)) as found:
-        yield found
+    with dg.DagsterInstance.from_config(str(home)) as dagster_instance:
+        yield dagster_instance
 
 
 def op(name: str, **config: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_a_bad_day_is_repaired_from_the_ui_though_a_run_is_killed_in_the_middle(
         wanted = [f"fix|{key}" for key in KEYS[1:4]]
         backfill = server.backfill(["recovery", "core", "days"], wanted)
         runs = wait(
-            lambda: server.runs_of(backfill), lambda found: bool(found) and found[0]["status"] == "STARTED", 120
+            lambda: server.runs_of(backfill), lambda listed: bool(listed) and listed[0]["status"] == "STARTED", 120
         )
         kill_run(instance, runs[0]["runId"])
         assert server.wait_for_run(runs[0]["runId"]) == "FAILURE"
@@ -95,8 +95,8 @@ def test_a_bad_day_is_repaired_from_the_ui_though_a_run_is_killed_in_the_middle(
         (run,) = wait(lambda: server.runs_of(again), bool, 120)
         assert server.wait_for_run(run["runId"]) == "SUCCESS"
         branch = session.table("core.days").on_branch("fix")
-        made = [one for one in branch.store.snapshots.all() if one.commit_user == "recovery/core/days"]
-        assert [(one.properties or {})["snapline.partitions"] for one in made] == [",".join(KEYS[1:4])]
+        made = [snapshot for snapshot in branch.store.snapshots.all() if snapshot.commit_user == "recovery/core/days"]
+        assert [(snapshot.properties or {})["snapline.partitions"] for snapshot in made] == [",".join(KEYS[1:4])]
 
         assert server.materialize(["recovery", "mart", "totals"], "fix") == "SUCCESS"
         assert server.run("recovery_compare", op("compare_the_branch", branch="fix")) == "SUCCESS"
@@ -111,12 +111,12 @@ def test_a_bad_day_is_repaired_from_the_ui_though_a_run_is_killed_in_the_middle(
         _check_what_the_ui_shows(server)
     # Lineage tells how main came to be what it is, without Dagster.
     shutil.rmtree(tmp_path / "dagster")
-    upstream = {str(one) for one in Session(session.settings).lineage(session.ref("mart.totals"), "up").snapshots}
+    upstream = {str(ref) for ref in Session(session.settings).lineage(session.ref("mart.totals"), "up").snapshots}
     assert {"core.days@4", "raw.orders@4", "core.days$branch_fix@2", "raw.orders$branch_fix@4"} <= upstream
     # The branch took up what was corrected and computed anew, and nothing was copied.
     assert size_of(session.settings.warehouse) < 2 * size
     assert Recovery(session, "fix").drop() == ["raw.orders", "core.days", "mart.totals"]
-    assert [one for name in CHANGED for one in session.table(name).check()] == []
+    assert [problem for name in CHANGED for problem in session.table(name).check()] == []
 
 
 def _check_what_the_ui_shows(server: DagsterServer) -> None:
@@ -126,13 +126,13 @@ def _check_what_the_ui_shows(server: DagsterServer) -> None:
         assetMaterializations(limit: 1) { partition metadataEntries { label ... on IntMetadataEntry { intValue } } } } }
     """
     keys = [{"path": name.split(".")} for name in CHANGED]
-    found = {node["assetKey"]["path"][-1]: node for node in server.ask(query, k=keys)["assetNodes"]}
-    for name, node in found.items():
+    nodes = {node["assetKey"]["path"][-1]: node for node in server.ask(query, k=keys)["assetNodes"]}
+    for name, node in nodes.items():
         (event,) = node["assetMaterializations"]
         shown = {entry["label"]: entry.get("intValue") for entry in event["metadataEntries"]}
         assert shown["snapshot"] == 4, (name, event)
         assert "recovery" in shown
-    assert found["totals"]["staleStatus"] == "FRESH"
+    assert nodes["totals"]["staleStatus"] == "FRESH"
 
 
 def test_a_backfill_that_dies_between_commit_and_event_commits_each_partition_once(

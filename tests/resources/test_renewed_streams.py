@@ -39,7 +39,9 @@ def expected(session: Session, query: str) -> list[tuple[Any, ...]]:
 def change(session: Session, chosen: random.Random) -> None:
     """One commit to the source: rows that come, change, move between groups, and go; or rows that are overwritten."""
     ids = [chosen.randrange(12) for _ in range(4)]
-    values = ", ".join(f"({one}, '{chosen.choice('abcd')}', {chosen.randrange(40)})" for one in dict.fromkeys(ids))
+    values = ", ".join(
+        f"({row_id}, '{chosen.choice('abcd')}', {chosen.randrange(40)})" for row_id in dict.fromkeys(ids)
+    )
     kind = chosen.randrange(5)
     if kind == 0:
         session.sql(f"DELETE FROM src WHERE id % 3 = {chosen.randrange(3)}", "duckdb")
@@ -130,11 +132,11 @@ def test_a_batch_that_is_made_again_lands_once_wherever_the_stream_has_died(
     commit = spark_stream.write_frame
     real: Callable[..., Any] = commit
 
-    def dies_before(*given: Any, **how: Any) -> None:
+    def dies_before(*given: Any, **named: Any) -> None:
         raise KeyError("died before")
 
-    def dies_after(*given: Any, **how: Any) -> None:
-        real(*given, **how)
+    def dies_after(*given: Any, **named: Any) -> None:
+        real(*given, **named)
         raise KeyError("died after")
 
     changes = ["UPDATE src SET g = 'c' WHERE id = 1", "DELETE FROM src WHERE id = 3"]
@@ -148,7 +150,7 @@ def test_a_batch_that_is_made_again_lands_once_wherever_the_stream_has_died(
         assert rows(session.table("default.totals")) == expected(session, "SELECT g, sum(amt) FROM src GROUP BY g")
     # As after a crash between the commit and Spark's own note of it.
     done = sorted(
-        (tmp_path / "home" / "checkpoints" / "job1" / "commits").glob("[0-9]*"), key=lambda one: int(one.name)
+        (tmp_path / "home" / "checkpoints" / "job1" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)
     )
     done[-1].unlink()
     # Else Hadoop finds its checksum, and takes the file for one that another stream is writing.

@@ -20,17 +20,17 @@ Sql = Callable[[str], Any]
 
 @pytest.fixture
 def reproduce(session: Session) -> Callable[..., Reproduction]:
-    def run(target: str, *assets: Any, **how: Any) -> Reproduction:
+    def run(target: str, *assets: Any, **arguments: Any) -> Reproduction:
         from resources.spark_session import start_spark
 
-        found = Reproducer(session, lambda: table_assets(assets), lambda: start_spark(session.settings)).reproduce(
-            session.ref(target), **how
-        )
+        reproduction = Reproducer(
+            session, lambda: table_assets(assets), lambda: start_spark(session.settings)
+        ).reproduce(session.ref(target), **arguments)
         table = session.table(target.partition("@")[0])
-        assert table.branches.names() == ([found.branch] if found.branch else [])
+        assert table.branches.names() == ([reproduction.branch] if reproduction.branch else [])
         assert not [row for row in session.lineage_store.snapshots("sink") if row.branch.startswith("reproduce")]
         assert not [row for row in session.lineage_store.tables("sink") if row.job.startswith("reproduce")]
-        return found
+        return reproduction
 
     return run
 
@@ -40,9 +40,9 @@ def test_what_an_asset_made_is_made_again_though_its_source_has_moved_on(
 ) -> None:
     materialize(words, counts)
     materialize(words)
-    found = reproduce("core.counts@1", counts)
-    assert (found.comparison.identical, found.warnings) == (True, ())
-    assert found.comparison.rows_after == 2
+    reproduction = reproduce("core.counts@1", counts)
+    assert (reproduction.comparison.identical, reproduction.warnings) == (True, ())
+    assert reproduction.comparison.rows_after == 2
 
 
 def test_rows_that_were_tampered_with_and_code_that_changed_are_shown(
@@ -54,15 +54,20 @@ def test_rows_that_were_tampered_with_and_code_that_changed_are_shown(
         return counted.union(words.sparkSession.createDataFrame([("new", 7)], "word string, n bigint"))
 
     materialize(words, counts)
-    found = reproduce("core.counts@1", other, keep=True)
-    assert "code of core.counts has changed" in found.warnings[0]
-    one = found.comparison
-    assert (one.added, one.removed, one.changed, dict(one.changed_columns)) == (1, 1, 1, {"n": 1})
-    assert one.describe() == "1 rows added, 1 rows removed, 1 rows changed (n: 1)"
-    assert one.examples is not None
-    assert one.examples.to_pylist()[0] == {"difference": "changed", "word": "a", "n before": 2, "n after": 3}
-    assert found.branch is not None
-    assert session.table("core.counts").on_branch(found.branch).count() == 2
+    reproduction = reproduce("core.counts@1", other, keep=True)
+    assert "code of core.counts has changed" in reproduction.warnings[0]
+    comparison = reproduction.comparison
+    assert (comparison.added, comparison.removed, comparison.changed, dict(comparison.changed_columns)) == (
+        1,
+        1,
+        1,
+        {"n": 1},
+    )
+    assert comparison.describe() == "1 rows added, 1 rows removed, 1 rows changed (n: 1)"
+    assert comparison.examples is not None
+    assert comparison.examples.to_pylist()[0] == {"difference": "changed", "word": "a", "n before": 2, "n after": 3}
+    assert reproduction.branch is not None
+    assert session.table("core.counts").on_branch(reproduction.branch).count() == 2
 
 
 def test_partitions_and_appended_rows(
@@ -100,10 +105,10 @@ def test_statements_of_every_kind_are_made_again(
     )
     sql("INSERT INTO shop.orders VALUES (3, '2024-01-01', 'jug')")
     for target in [*(f"shop.copies@{number}" for number in range(1, 6)), "shop.items@1", "shop.orders@1"]:
-        found = reproduce(target, engine=engine)
-        assert found.comparison.identical, f"{target}: {found.comparison.describe()}"
+        reproduction = reproduce(target, engine=engine)
+        assert reproduction.comparison.identical, f"{target}: {reproduction.comparison.describe()}"
     upstream = session.lineage(session.ref("shop.copies@4"), "up").snapshots
-    assert [str(one) for one in upstream] == ["shop.copies@2", "shop.copies@3", "shop.orders@1"]
+    assert [str(ref) for ref in upstream] == ["shop.copies@2", "shop.copies@3", "shop.orders@1"]
 
 
 def test_what_cannot_be_made_again_is_explained(

@@ -20,9 +20,9 @@ NAMES = ", ".join(METADATA_COLUMNS)
 )
 def test_engines_tell_the_same(kind: str, session: Session) -> None:
     key, dice = kind in KEYED, random.Random(kind)
-    how: dict[str, Any] = {"primary_key": ["k", "p"]} if key else {}
+    layout: dict[str, Any] = {"primary_key": ["k", "p"]} if key else {}
     options = {"bucket": "2" if key else "-1", "num-sorted-run.compaction-trigger": "3"} | (KEYED | PLAIN)[kind]
-    table = session.catalog.create_table("default.t", SCHEMA, options=options, partition_by=["p"], **how)
+    table = session.catalog.create_table("default.t", SCHEMA, options=options, partition_by=["p"], **layout)
     history = History(table, dice, key=key)
     history.write()
     for _ in range(14):

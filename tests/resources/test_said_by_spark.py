@@ -37,6 +37,6 @@ SparkError.__module__ = "pyspark.errors"
     ],
 )  # fmt: skip
 def test_an_error_is_a_line(text: str, said: str) -> None:
-    with pytest.raises(InvalidRequest) as told, spark_errors():
+    with pytest.raises(InvalidRequest) as raised, spark_errors():
         raise SparkError(text)
-    assert str(told.value) == f"Spark cannot run the statement: {said}"
+    assert str(raised.value) == f"Spark cannot run the statement: {said}"

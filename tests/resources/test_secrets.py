@@ -194,7 +194,7 @@ def test_a_warehouse_keeps_no_secret(tmp_path: Path) -> None:
     schema = tmp_path / "a.db/t/schema/schema-0"
     value = json.loads(schema.read_text())
     value["options"] |= OPTIONS
-    schema.write_text(json.dumps({key: one for key, one in value.items() if "crc" not in key}))
+    schema.write_text(json.dumps({key: content for key, content in value.items() if "crc" not in key}))
     table = Catalog(str(tmp_path)).table("a.t")
     assert_unmarked(str(table.describe()), "describe")
     for name in ("options", "schemas"):
@@ -318,11 +318,11 @@ def test_spark_shows_no_secret(environment: Path, tmp_path: Path, spark_home: Pa
         "spark.hadoop.fs.s3a.secret.key": MARK + "r",
     }  # fmt: skip
     (tmp_path / "events").mkdir()
-    told = {
+    variables = {
         **os.environ, "SNAPLINE_SPARK_CONFIG": json.dumps(given), "SNAPLINE_LINEAGE_URL": f"jdbc:sqlite:{tmp_path}/l.db",
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", SPARK, MARK], env=told, capture_output=True, text=True, timeout=500, check=False,
+        [sys.executable, "-c", SPARK, MARK], env=variables, capture_output=True, text=True, timeout=500, check=False,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert_unmarked(done.stderr, "the log")
@@ -374,5 +374,5 @@ def test_options_are_shown_with_their_secrets_hidden() -> None:
     shown = shown_options(OPTIONS | {"plain": "x", "url": "s3://bucket/x"})
     assert_unmarked(str(shown), "options")
     assert (shown["plain"], shown["url"]) == ("x", "s3://bucket/x")
-    told: Callable[[], str] = lambda: str(guarded_options(OPTIONS))  # noqa: E731
-    assert_unmarked(told(), "typed")
+    guarded: Callable[[], str] = lambda: str(guarded_options(OPTIONS))  # noqa: E731
+    assert_unmarked(guarded(), "typed")

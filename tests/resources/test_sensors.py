@@ -88,15 +88,15 @@ def test_new_snapshots_of_an_external_table_start_runs(foreign: Session, instanc
     def tick() -> Any:
         nonlocal cursor
         with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources()) as context:
-            found = sensor(context)
-        cursor = found.cursor if isinstance(found, dg.SensorResult) else cursor
-        return found
+            outcome = sensor(context)
+        cursor = outcome.cursor if isinstance(outcome, dg.SensorResult) else cursor
+        return outcome
 
     assert isinstance(tick(), dg.SkipReason)
     put(foreign, 1)
     first = tick()
     assert len(first.run_requests) == 1
-    assert [one.metadata["snapshot"].value for one in first.asset_events] == [1]
+    assert [event.metadata["snapshot"].value for event in first.asset_events] == [1]
     assert isinstance(tick(), dg.SkipReason)
     foreign.table("ext.orders").compact(full=True)
     assert isinstance(tick(), dg.SkipReason)
@@ -118,7 +118,7 @@ def test_what_a_failed_run_left_behind_is_swept_up(
     assert store.startups(job=failed.run_id)
     # A process that died before it could forget its job.
     foreign.recorder.record_job("core/died", [foreign.ref("ext.orders")], [foreign.ref("ext.orders")])
-    sensors = {one.name: one for one in lineage_sweep_sensors()}
+    sensors = {sensor.name: sensor for sensor in lineage_sweep_sensors()}
     assert sorted(sensors) == ["sweep_lineage_of_canceled_runs", "sweep_lineage_of_failure_runs"]
     context = dg.build_run_status_sensor_context(
         sensor_name="sweep_lineage_of_failure_runs", dagster_instance=instance,
@@ -141,15 +141,21 @@ def test_checks_tell_what_is_late_and_what_does_not_belong_together(
 
     def results(*assets: Any) -> dict[str, tuple[bool, str]]:
         done = materialize(*assets, fresh, together)
-        return {one.check_name: (one.passed, one.description) for one in done.get_asset_check_evaluations()}
+        return {
+            evaluation.check_name: (evaluation.passed, evaluation.description)
+            for evaluation in done.get_asset_check_evaluations()
+        }
 
     put(foreign, 1)
     assert results(copy, other) == {
         "is_fresh": (True, "Up to date"), "belongs_together_on_ext_orders": (True, "All belong together"),
     }  # fmt: skip
     put(foreign, 2)
-    passed, told = results(copy)["belongs_together_on_ext_orders"]
-    assert (passed, told) == (False, "core.copy have moved on: together they were last at core.copy@1, core.other@1")
+    passed, description = results(copy)["belongs_together_on_ext_orders"]
+    assert (passed, description) == (
+        False,
+        "core.copy have moved on: together they were last at core.copy@1, core.other@1",
+    )
     put(foreign, 3)
     (late,) = materialize(copy, fresh, selection=dg.AssetSelection.checks(fresh)).get_asset_check_evaluations()
     assert not late.passed
@@ -187,11 +193,11 @@ def test_snapshots_that_others_make_of_a_table_are_events_of_its_asset(
     def tick() -> list[Any]:
         nonlocal cursor
         with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources()) as context:
-            found = sensor(context)
-        cursor = found.cursor
-        for event in found.asset_events:
+            outcome = sensor(context)
+        cursor = outcome.cursor
+        for event in outcome.asset_events:
             instance.report_runless_asset_event(event)
-        return list(found.asset_events)
+        return list(outcome.asset_events)
 
     assert tick() == []
     session.sql("DELETE FROM raw.loads WHERE id = 2", "duckdb")
@@ -199,12 +205,12 @@ def test_snapshots_that_others_make_of_a_table_are_events_of_its_asset(
     (load, *parts) = tick()
     assert (load.asset_key, load.partition) == (dg.AssetKey(["raw", "loads"]), None)
     assert load.tags["dagster/data_version"] == "main@2"
-    told = {name: load.metadata[name].value for name in ("snapshot", "dagster/row_count", "rows_deleted", "statement")}
-    assert told == {
+    shown = {name: load.metadata[name].value for name in ("snapshot", "dagster/row_count", "rows_deleted", "statement")}
+    assert shown == {
         "snapshot": 2, "dagster/row_count": 2, "rows_deleted": 1, "statement": "DELETE FROM raw.loads WHERE id = 2",
     }  # fmt: skip
-    assert sorted(one.partition for one in parts) == ["2024-02", "2024-03"]
-    assert [one.metadata["rows_deleted"].value for one in parts] == [1, 1]
+    assert sorted(part.partition for part in parts) == ["2024-02", "2024-03"]
+    assert [part.metadata["rows_deleted"].value for part in parts] == [1, 1]
     # Dagster's newest event is the bad load, and what was made before it is stale.
     newest = instance.fetch_materializations(dg.AssetKey(["raw", "loads"]), limit=1).records[0].asset_materialization
     assert newest is not None
@@ -241,12 +247,15 @@ def test_what_was_made_again_with_the_same_rows_is_neither_late_nor_apart(
     given["note"] = "b"
     result = materialize(notes, ids, more, *checks)
     assert [session.ref(name).snapshot_id for name in ("raw.notes", "core.ids", "mart.ids")] == [2, 1, 1]
-    assert [one.passed for one in result.get_asset_check_evaluations()] == [True] * 3
+    assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 3
     # A source that is newer than what was made from it is still one.
     given["note"] = "c"
     materialize(notes, selection=[notes])
     late = materialize(notes, ids, more, *checks, selection=dg.AssetSelection.checks(*checks))
-    assert {(one.asset_key.path[0], one.check_name): one.passed for one in late.get_asset_check_evaluations()} == {
+    assert {
+        (evaluation.asset_key.path[0], evaluation.check_name): evaluation.passed
+        for evaluation in late.get_asset_check_evaluations()
+    } == {
         ("core", "is_fresh"): False, ("mart", "is_fresh"): False, ("mart", "belongs_together_on_raw_notes"): True,
     }  # fmt: skip
 

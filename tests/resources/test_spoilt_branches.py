@@ -37,13 +37,19 @@ def bad(session: Session) -> Session:
 
 def test_branches_that_were_forked_off_later_are_spoilt(bad: Session) -> None:
     ref = bad.ref("imp.bad@1")
-    assert [str(one) for one in bad.impact(ref)] == [
+    assert [str(reached) for reached in bad.impact(ref)] == [
         "imp.bad@1", "imp.bad$branch_of_bad@1", "imp.t$branch_again@3", "imp.t$branch_first@1", "imp.t$branch_later@2",
         "imp.t@1", "imp.x@1", "imp.y@1", "imp.z@1",
     ]  # fmt: skip
-    assert [one.name for one in plan_recovery(bad, ref).tables] == ["imp.bad", "imp.t", "imp.x", "imp.y", "imp.z"]
+    assert [planned.name for planned in plan_recovery(bad, ref).tables] == [
+        "imp.bad",
+        "imp.t",
+        "imp.x",
+        "imp.y",
+        "imp.z",
+    ]
     damage = damage_of(bad, ref)
-    assert {str(one.first) for one in damage.spoilt} == {str(one) for one in bad.impact(ref)}
+    assert {str(affected.first) for affected in damage.spoilt} == {str(reached) for reached in bad.impact(ref)}
     assert set(damage.sound) >= {"snapline.imp.sound", "snapline.imp.empty"}
 
 
@@ -53,7 +59,7 @@ def test_a_branch_that_was_overwritten_is_spoilt_no_more(bad: Session) -> None:
         bad.sql(f"INSERT OVERWRITE imp.`{name}` VALUES (5)", "duckdb")
         head = bad.table(f"imp.{name}").last_change()
         assert head is not None and not Spoilt(bad, ref).is_spoilt(head)
-    assert {one.first.table_name for one in damage_of(bad, ref).good_again} == {
+    assert {affected.first.table_name for affected in damage_of(bad, ref).good_again} == {
         "imp.t$branch_later",
         "imp.bad$branch_of_bad",
     }
@@ -76,10 +82,10 @@ def test_what_was_made_from_a_branch_or_a_main_that_is_gone_is_spoilt(session: S
     session.sql(MADE, "duckdb")
     session.sql(then, "duckdb")
     ref = session.ref("d.m@2")
-    assert {str(one) for one in session.impact(ref)} >= {"d.m@2", "d.from_m@1", "d.from_dev@1"}
-    assert {one.name for one in plan_recovery(session, ref).tables} == {"d.m", "d.from_m", "d.from_dev"}
+    assert {str(reached) for reached in session.impact(ref)} >= {"d.m@2", "d.from_m@1", "d.from_dev@1"}
+    assert {planned.name for planned in plan_recovery(session, ref).tables} == {"d.m", "d.from_m", "d.from_dev"}
     damage = damage_of(session, ref)
-    assert {one.first.table_name for one in damage.spoilt} >= {"d.m", "d.from_m", "d.from_dev"}
+    assert {affected.first.table_name for affected in damage.spoilt} >= {"d.m", "d.from_m", "d.from_dev"}
     assert not any(name.startswith("snapline.d.") for name in damage.sound)
 
 
@@ -89,15 +95,15 @@ def test_a_table_made_anew_is_not_blamed_for_what_the_old_one_fed(session: Sessi
     session.sql("CREATE TABLE d.from_m AS SELECT a FROM d.m", "duckdb")
     session.sql("DROP TABLE d.m; CREATE TABLE d.m AS SELECT 1 AS a; INSERT INTO d.m VALUES (7)", "duckdb")
     session.rebuild_lineage()
-    assert [str(one) for one in session.impact(session.ref("d.m@2"))] == ["d.m@2"]
-    assert [one.name for one in plan_recovery(session, session.ref("d.m@2")).tables] == ["d.m"]
+    assert [str(reached) for reached in session.impact(session.ref("d.m@2"))] == ["d.m@2"]
+    assert [planned.name for planned in plan_recovery(session, session.ref("d.m@2")).tables] == ["d.m"]
     (source,) = session.lineage(session.ref("d.from_m@1"), "up").snapshots
     assert session.fate(source) == "replaced"
     (old,) = [
         row.ref("snapline") for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
         if row.branch != "main"
     ]  # fmt: skip
-    assert "d.from_m@1" in {str(one) for one in session.impact(old)}
+    assert "d.from_m@1" in {str(reached) for reached in session.impact(old)}
 
 
 def test_a_branch_that_has_the_name_of_one_that_was_dropped_is_not_blamed_for_what_that_one_fed(

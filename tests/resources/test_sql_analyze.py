@@ -25,8 +25,12 @@ def test_analyze_writes_statistics_that_a_snapshot_names(sql: Sql, session: Sess
     sql("INSERT INTO t VALUES (1, 'x', NULL), (2, NULL, NULL); INSERT INTO t VALUES (2, 'yyy', NULL)")
     sql("ANALYZE TABLE t COMPUTE STATISTICS")
     table = session.catalog.table("default.t")
-    found = statistics(table)
-    assert (found["snapshot_id"], found["mergedRecordCount"], found["colstat"]) == (2, 2, {})
+    table_statistics = statistics(table)
+    assert (table_statistics["snapshot_id"], table_statistics["mergedRecordCount"], table_statistics["colstat"]) == (
+        2,
+        2,
+        {},
+    )
     newest = table.store.snapshots.latest()
     assert newest is not None and newest.commit_kind == "ANALYZE" and not newest.changes_rows
     sql("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS K, `a.b`")

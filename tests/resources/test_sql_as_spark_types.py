@@ -19,8 +19,8 @@ def test_a_plus_before_a_text_makes_a_number(sql: Sql, engine: str) -> None:
     assert sql("SELECT +a, 1 + +a, - +a, +3 FROM t WHERE b = +1") == [(1, 2, -1, 3)]
     for text in ("SELECT +s FROM t WHERE a = 1", "SELECT +'2'", "SELECT - - +'2'"):
         if engine == "spark":
-            [(found,)] = sql(text)
-            assert found == 2.0 and isinstance(found, float)
+            [(value,)] = sql(text)
+            assert value == 2.0 and isinstance(value, float)
         else:
             with pytest.raises(StorageError, match="POSITIVE"):
                 sql(text)

@@ -36,10 +36,10 @@ def asked(run: Any) -> tuple[Any, str]:
 
 
 def differences(
-    session: Session, changes: Sequence[Change], seed: int, place: Path, how: dict[str, Any]
+    session: Session, changes: Sequence[Change], seed: int, place: Path, layout: dict[str, Any]
 ) -> tuple[list[str], Counter[str]]:
     """The changes after which the tables differ, and how many were carried out or refused."""
-    keyed, partitioned = how["keyed"], how["partitioned"]
+    keyed, partitioned = layout["keyed"], layout["partitioned"]
     keys = ["part", "id"] if partitioned else ["id"]
     tables = {"t": rows(seed, "t", 9), "u": rows(seed, "u", 6)}
     session.catalog.create_table("default.u", SCHEMA).write(tables["u"])
@@ -47,17 +47,17 @@ def differences(
     counts: Counter[str] = Counter()
     wrong = []
     for number, change in enumerate(changes):
-        expected, said = asked(lambda change=change: oracle.answer(change, **how))
+        expected, said = asked(lambda change=change: oracle.answer(change, **layout))
         for engine in ("duckdb", "spark") if number % _RUN_ON_SPARK == 0 else ("duckdb",):
             session.catalog.create_table(
                 "default.t", SCHEMA, primary_key=keys if keyed else (), partition_by=["part"] if partitioned else (),
                 options={"bucket": 1} if keyed else {},
             ).write(tables["t"])  # fmt: skip
             done, refusal = asked(lambda change=change, engine=engine: session.sql(change.text, engine))
-            found = session.catalog.table("default.t").to_arrow()
+            actual = session.catalog.table("default.t").to_arrow()
             session.catalog.drop_table("default.t")
-            assert found.schema.types == SCHEMA.types
-            was = shown(found.to_pylist())
+            assert actual.schema.types == SCHEMA.types
+            was = shown(actual.to_pylist())
             counts["statements"] += 1
             if done is None:
                 counts["refused" if expected is not None else "wrong in Spark"] += 1
@@ -75,12 +75,12 @@ def differences(
     return wrong, counts
 
 
-def _apart(found: list[str], expected: list[str]) -> list[str]:
-    here, there = Counter(found), Counter(expected)
+def _apart(actual: list[str], expected: list[str]) -> list[str]:
+    here, there = Counter(actual), Counter(expected)
     return [
-        f"{len(found)} rows here, {len(expected)} there",
-        *[f"here  {one}" for one in list((here - there).elements())[:2]],
-        *[f"there {one}" for one in list((there - here).elements())[:2]],
+        f"{len(actual)} rows here, {len(expected)} there",
+        *[f"here  {row}" for row in list((here - there).elements())[:2]],
+        *[f"there {row}" for row in list((there - here).elements())[:2]],
     ]
 
 
@@ -95,11 +95,11 @@ def test_changes_mean_what_they_mean_in_plain_spark(session: Session, tmp_path: 
             if shape != seed % 4 and not FULL:
                 continue
             grammar = Changes(10 * seed + shape, keyed=keyed, partitioned=partitioned)
-            one, counts = differences(
+            mismatches, counts = differences(
                 _fresh(session, 10 * seed + shape), [grammar.change() for _ in range(_EACH)], seed,
                 tmp_path / f"o{seed}{shape}", {"keyed": keyed, "partitioned": partitioned},
             )  # fmt: skip
-            wrong += one
+            wrong += mismatches
             total += counts
         print(seed, dict(total))
         assert not wrong, f"seed {seed}, {dict(total)}:\n" + "\n".join(wrong)

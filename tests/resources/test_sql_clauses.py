@@ -115,9 +115,10 @@ def test_nothing_stands_unread_behind_a_table_in_a_query_on_duckdb(held: Session
 
 
 def classes(kind: type[exp.Expr]) -> list[type[exp.Expr]]:
-    found = [one for sub in kind.__subclasses__() for one in (sub, *classes(sub))]
+    subclasses = [subclass for sub in kind.__subclasses__() for subclass in (sub, *classes(sub))]
     return sorted(
-        {one for one in found if one.__module__.startswith(("sqlglot", "storage"))}, key=lambda one: one.__name__
+        {subclass for subclass in subclasses if subclass.__module__.startswith(("sqlglot", "storage"))},
+        key=lambda subclass: subclass.__name__,
     )
 
 
@@ -127,7 +128,7 @@ def made(kind: type[exp.Expr]) -> exp.Expr:
 
 
 def test_every_property_of_a_table_is_carried_out_or_refused(held: Session) -> None:
-    kinds = [one for one in classes(exp.Property) if one not in PROPERTIES]
+    kinds = [property_type for property_type in classes(exp.Property) if property_type not in PROPERTIES]
     assert len(kinds) > 80
     for kind in kinds:
         [tree] = parse("CREATE TABLE made (a INT)")
@@ -136,7 +137,9 @@ def test_every_property_of_a_table_is_carried_out_or_refused(held: Session) -> N
 
 
 def test_every_constraint_of_a_column_is_carried_out_or_refused(held: Session) -> None:
-    kinds = [one for one in classes(exp.ColumnConstraintKind) if one not in CONSTRAINTS]
+    kinds = [
+        constraint_type for constraint_type in classes(exp.ColumnConstraintKind) if constraint_type not in CONSTRAINTS
+    ]
     assert len(kinds) > 20
     for kind in kinds:
         for text in ("CREATE TABLE made (a INT)", "ALTER TABLE t ADD COLUMN b INT"):
@@ -146,12 +149,12 @@ def test_every_constraint_of_a_column_is_carried_out_or_refused(held: Session) -
             refused(held, tree, kind.__name__)
 
 
-@pytest.mark.parametrize("one", TableOptions.declared(), ids=lambda one: str(one["key"]))
-def test_every_option_of_a_table_takes_its_default_and_refuses_nonsense(one: dict[str, Any]) -> None:
-    key, kind = one["key"], one["kind"]
-    if one["default"]:
-        check_setting(f"table-storage.{key}", one["default"], "/w")
-    if kind in ("whole number", "true or false", "size", "duration", "values by level") or one["choices"]:
+@pytest.mark.parametrize("option", TableOptions.declared(), ids=lambda option: str(option["key"]))
+def test_every_option_of_a_table_takes_its_default_and_refuses_nonsense(option: dict[str, Any]) -> None:
+    key, kind = option["key"], option["kind"]
+    if option["default"]:
+        check_setting(f"table-storage.{key}", option["default"], "/w")
+    if kind in ("whole number", "true or false", "size", "duration", "values by level") or option["choices"]:
         with pytest.raises(StorageError, match=key.replace(".", r"\.")):
             check_setting(f"table-storage.{key}", "nonsense", "/w")
 

@@ -103,14 +103,14 @@ def test_defaults_change_for_rows_to_come_and_are_shown(sql: Sql, session: Sessi
     sql("INSERT INTO t (id) VALUES (3)")
     assert sorted(sql("SELECT * FROM t")) == [(1, None, None), (2, 7, "x"), (3, 7, None)]
     kept = json.loads(session.table("default.t").schema.to_json())
-    assert [one.get("defaultValue") for one in kept["fields"]] == [None, "7", None]
+    assert [field.get("defaultValue") for field in kept["fields"]] == [None, "7", None]
     ((text,),) = sql("SHOW CREATE TABLE t")
     assert "`m` BIGINT DEFAULT 7" in text
     assert ("column", "m", "BIGINT default 7") in sql("DESCRIBE EXTENDED t")
-    found = sql(
+    defaults = sql(
         "SELECT column_name, column_default FROM information_schema.columns WHERE table_name = 't' AND column_name = 'm'"
     )
-    assert found == [("m", "7")]
+    assert defaults == [("m", "7")]
     sql("CREATE TABLE u LIKE t; INSERT INTO u (id) VALUES (1)")
     assert sql("SELECT m FROM u") == [(7,)]
 

@@ -19,7 +19,7 @@ def test_a_computed_column_has_its_declared_type(sql: Sql, session: Session) -> 
         "g BIGINT AS (a), h AS (a * 2)); INSERT INTO c (a) VALUES (10); CREATE TABLE d AS SELECT * FROM c"
     )
     assert sql("SELECT * FROM c") == [(10, 10000, "11", Decimal("3.3"), 10, 20)]
-    kinds = [str(one.type) for one in session.table("default.d").schema.fields]
+    kinds = [str(field.type) for field in session.table("default.d").schema.fields]
     assert kinds == ["INT", "SMALLINT", "STRING", "DECIMAL(5, 1)", "BIGINT", "INT"]
     sql("INSERT INTO c (a) VALUES (100)")
     assert sql("SELECT a FROM c WHERE e = '101'") == [(100,)]

@@ -72,15 +72,15 @@ def differences(session: Session, texts: Sequence[str], data: dict[str, pa.Table
     for number, text in enumerate(texts):
         expected = answer(lambda text=text: spark.sql(text).toArrow())
         for engine in ("duckdb", "spark") if number % _RUN_ON_SPARK == 0 else ("duckdb",):
-            found = answer(lambda text=text, engine=engine: session.sql(text, engine).to_arrow())
-            if found is None:
+            actual = answer(lambda text=text, engine=engine: session.sql(text, engine).to_arrow())
+            if actual is None:
                 counts["refused" if expected else "wrong in Spark"] += 1
                 if expected and engine == "spark":
                     wrong.append(f"spark refuses: {text}")
-            elif found == expected:
+            elif actual == expected:
                 counts["equal"] += 1
             else:
-                wrong.append(f"{engine}: {text}\n  plain Spark: {expected}\n  here:        {found}")
+                wrong.append(f"{engine}: {text}\n  plain Spark: {expected}\n  here:        {actual}")
     for name in data:
         spark.catalog.dropTempView(name)
     return wrong, counts

@@ -43,9 +43,9 @@ TEXTS = [
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory below which files may be written."""
-    found = tmp_path / "out"
-    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{found}"]')
-    return found
+    directory = tmp_path / "out"
+    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{directory}"]')
+    return directory
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ def test_parquet_holds_the_rows_and_the_types_of_the_query(sql: Sql, spark: Any,
         assert rows_of(frame) == expected
         kinds = frame.schema.simpleString()
         assert "timestamp_ntz" in kinds or table != "kinds"
-    found = by_duckdb(f"SELECT count(*) FROM '{out}/one.parquet'")
-    assert found == [(count,)]
+    counted = by_duckdb(f"SELECT count(*) FROM '{out}/one.parquet'")
+    assert counted == [(count,)]
 
 
 def test_csv_is_read_back_by_both(sql: Sql, spark: Any, out: Path) -> None:
@@ -134,14 +134,14 @@ def test_csv_is_read_back_by_both(sql: Sql, spark: Any, out: Path) -> None:
         kinds, key=repr
     )
     columns = "{'b': 'BOOLEAN', 'i': 'INT', 'l': 'BIGINT', 'f': 'FLOAT', 'd': 'DOUBLE', 'n': 'DECIMAL(20,10)', 'day': 'DATE', 'at': 'TIMESTAMP', 'atz': 'TIMESTAMPTZ', 's': 'VARCHAR'}"  # noqa: E501
-    found = by_duckdb(
+    read_back = by_duckdb(
         f"SELECT * REPLACE (epoch_us(atz) AS atz) FROM read_csv('{out}/kinds.csv.gz', columns={columns}, "
         "header=true, nullstr='~', auto_detect=false, quote='\"')"
     )
     began = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     us = [None if row[8] is None else (row[8] - began) // dt.timedelta(microseconds=1) for row in kinds]
-    assert sorted(repr(row[8]) for row in found) == sorted(map(repr, us))
-    assert sorted(map(repr, (row[:7] for row in found))) == sorted(map(repr, (row[:7] for row in kinds)))
+    assert sorted(repr(row[8]) for row in read_back) == sorted(map(repr, us))
+    assert sorted(map(repr, (row[:7] for row in read_back))) == sorted(map(repr, (row[:7] for row in kinds)))
 
 
 @pytest.mark.parametrize("table", ["t", "kinds", "nested"])
@@ -450,8 +450,8 @@ def test_object_stores_are_written_too(tmp_path: Path) -> None:
     assert files.cat("/exports/x/a.csv") == b"a\n1\n"
     for number in (1, 2):
         session.sql(f"INSERT OVERWRITE DIRECTORY 'memory://exports/x/d' USING json SELECT {number} AS a", "duckdb")
-    found = [one.rsplit("/", 1)[1] for one in files.ls("/exports/x/d", detail=False)]
-    assert sorted(name[:4] for name in found) == ["_SUC", "part"]
+    file_names = [file.rsplit("/", 1)[1] for file in files.ls("/exports/x/d", detail=False)]
+    assert sorted(name[:4] for name in file_names) == ["_SUC", "part"]
     for path in (
         "memory://exports/y.csv",
         "memory://wh/x.csv",
@@ -464,12 +464,12 @@ def test_object_stores_are_written_too(tmp_path: Path) -> None:
 
 
 def test_a_place_with_credentials_is_refused_without_showing_them() -> None:
-    with pytest.raises(InvalidRequest) as found:
+    with pytest.raises(InvalidRequest) as raised:
         destination(
             "s3://key:verysecretword@bucket/x.csv", allowed=["s3://bucket/x"], forbidden=[], storage=("/wh", {}),
             is_directory=False,
         )  # fmt: skip
-    assert "verysecretword" not in str(found.value)
+    assert "verysecretword" not in str(raised.value)
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
@@ -576,5 +576,5 @@ def test_of_two_exports_into_one_directory_the_second_is_told_of_the_first(sql: 
         with first.written(".csv") as early:
             Path(early).write_text("early")
         second._exchange(os.path.dirname(late), None)
-    assert [one.read_text() for one in directory.glob("part-*")] == ["early"]
-    assert [one.name for one in out.iterdir()] == ["d"]
+    assert [part.read_text() for part in directory.glob("part-*")] == ["early"]
+    assert [path.name for path in out.iterdir()] == ["d"]

@@ -58,10 +58,10 @@ def test_a_view_declares_metadata_of_rows_in_its_place(session: Session) -> None
 def test_metadata_columns_have_keys_and_may_be_virtual() -> None:
     [tree] = parse(DEFINITIONS[2])
     assert isinstance(tree, exp.Create)
-    found = {
+    metadata = {
         column.name: (kind.args.get("this"), bool(kind.args.get("virtual")))
         for column in tree.find_all(exp.ColumnDef) for kind in column.find_all(MetadataConstraint)
     }  # fmt: skip
-    assert found == {
+    assert metadata == {
         "event_time": ("timestamp", False), "offset": (None, True), "partition": (None, True), "headers": (None, False)
     }  # fmt: skip

@@ -187,7 +187,7 @@ def test_a_query_becomes_a_table(orders: Sql, session: Session) -> None:
     assert sorted(orders("SELECT * FROM per_day")) == [("2024-05-01", 2), ("2024-05-02", 1)]
     ref = session.table("db_name.per_day").ref()
     assert ref is not None
-    assert [str(one) for one in session.lineage(ref, "up").snapshots] == ["db_name.orders@1"]
+    assert [str(source) for source in session.lineage(ref, "up").snapshots] == ["db_name.orders@1"]
 
 
 def test_a_table_of_another_connector_is_refused_by_name(sql: Sql) -> None:

@@ -56,8 +56,8 @@ def test_aggregates_and_dates_are_sparks(session: Session) -> None:
         "to_date('year 2024-01-02', '''year'' yyyy-MM-dd') = DATE '2024-01-02'": True,
         "typeof(parse_json('1'))": "variant",
     }  # fmt: skip
-    found = session.sql(f"SELECT {', '.join(asked)} FROM x", "spark").to_arrow().to_pylist()
-    assert dict(zip(asked, found[0].values(), strict=True)) == asked
+    answers = session.sql(f"SELECT {', '.join(asked)} FROM x", "spark").to_arrow().to_pylist()
+    assert dict(zip(asked, answers[0].values(), strict=True)) == asked
     rows = session.sql("SELECT date_trunc(g, day) IS NULL AS n FROM x ORDER BY id", "spark").to_arrow().to_pylist()
     assert [row["n"] for row in rows] == [True, True, True, False]
 

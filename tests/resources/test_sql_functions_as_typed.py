@@ -42,12 +42,12 @@ def test_functions_say_what_spark_says(session: Session) -> None:
             expected = type(error).__name__
         spark.catalog.dropTempView("t")
         try:
-            found = [tuple(row.values()) for row in session.sql(query, "spark").to_arrow().to_pylist()]
+            actual = [tuple(row.values()) for row in session.sql(query, "spark").to_arrow().to_pylist()]
         except Exception as error:
             assert len(str(error).strip().splitlines()) == 1 or not isinstance(error, StorageError)
-            found = "an error" if not isinstance(expected, str) else expected
-        if found != expected:
-            differ[query] = (found, expected)
+            actual = "an error" if not isinstance(expected, str) else expected
+        if actual != expected:
+            differ[query] = (actual, expected)
     assert differ == {}
 
 

@@ -46,7 +46,7 @@ def test_a_merge_is_computed_from_what_another_has_made_and_says_so(
     sql(add)
     assert sorted(sql("SELECT * FROM t")) == [(1, 21), (2, 2)]
     table = session.table("default.t")
-    made_from = [[one.snapshot_id for one in sources_of(snapshot)] for snapshot in table.store.snapshots.all()]
+    made_from = [[source.snapshot_id for source in sources_of(snapshot)] for snapshot in table.store.snapshots.all()]
     assert made_from == [[], [1], [2]]
 
 
@@ -69,7 +69,7 @@ def test_updates_and_deletes_see_what_came_meanwhile_to_their_rows(
     meanwhile("UPDATE t SET v = v + 10 WHERE id = 1")
     sql("UPDATE t SET v = v + 10 WHERE id < 3")
     assert sorted(sql("SELECT * FROM t")) == [(1, 21), (2, 12)]
-    assert [one.snapshot_id for one in sources_of(session.table("default.t").snapshot())] == [2]
+    assert [source.snapshot_id for source in sources_of(session.table("default.t").snapshot())] == [2]
     meanwhile("UPDATE t SET v = 500 WHERE id = 1")
     sql("DELETE FROM t WHERE v IN (12, 21)")
     assert sorted(sql("SELECT * FROM t")) == [(1, 500)]

@@ -118,9 +118,9 @@ def create(session: Session, columns: str, name: str = "t", **more: str | None) 
 def test_what_does_not_fit_together_is_refused_by_name(
     session: Session, columns: str, options: dict[str, str | None], reason: str
 ) -> None:
-    with pytest.raises(StorageError) as told:
+    with pytest.raises(StorageError) as raised:
         create(session, columns, **options)
-    assert reason in str(told.value)
+    assert reason in str(raised.value)
     assert session.catalog.kafka_tables.names("default") == []
 
 

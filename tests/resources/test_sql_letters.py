@@ -15,14 +15,14 @@ LETTERS = [chr(code) for code in range(1, 0x20000) if not 0xD800 <= code < 0xE00
 
 @pytest.mark.parametrize(("word", "differs"), [("upper", UPPER_DIFFERS), ("lower", LOWER_DIFFERS)])
 def test_case(session: Session, word: str, differs: str) -> None:
-    other = re.compile("[" + re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: rf"\U{int(found[1], 16):08x}", differs) + "]")
-    alike = [one for one in LETTERS if not other.search(one)]
+    other = re.compile("[" + re.sub(r"\\x\{([0-9a-f]+)\}", lambda match: rf"\U{int(match[1], 16):08x}", differs) + "]")
+    alike = [character for character in LETTERS if not other.search(character)]
     assert len(LETTERS) - len(alike) < 400
     session.catalog.create_table("default.t", pa.schema([("letter", pa.string())])).write(pa.table({"letter": alike}))
     statement = f"SELECT letter, {word}(letter) AS changed FROM t ORDER BY 1"
     spark, duckdb = (session.sql(statement, engine).to_arrow() for engine in ("spark", "duckdb"))
     assert duckdb.equals(spark.cast(duckdb.schema))
-    [letter] = [one for one in ("ΐ", "Σ") if other.search(one)]
+    [letter] = [character for character in ("ΐ", "Σ") if other.search(character)]
     with pytest.raises(InvalidRequest, match="is not the same on DuckDB as in Spark"):
         session.sql(f"SELECT {word}('a{letter}')", "duckdb").to_arrow()
 

@@ -143,7 +143,7 @@ def test_a_job_is_forgotten_in_the_current_catalog_only(words: Sql, tmp_path: Pa
 
     def known(catalog: str) -> list[int]:
         tables = ("sink_job_lineage", "sink_snapshot_lineage")
-        return [len(words(f"SELECT * FROM {catalog}.paimon.{one} WHERE job = 'job1'")) for one in tables]
+        return [len(words(f"SELECT * FROM {catalog}.paimon.{table} WHERE job = 'job1'")) for table in tables]
 
     assert known("catalog2") == [1, 1]
     words("CALL sys.delete_data_lineage('job1', catalog => 'catalog2')")

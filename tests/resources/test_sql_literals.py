@@ -45,7 +45,7 @@ def written(text: str, chance: random.Random) -> str:
         "'" + escaped.replace("'", "''") + "'",
         '"' + escaped.replace('"', '""') + '"',
         '"' + escaped.replace('"', '\\"') + '"',
-        "'" + "".join(f"\\U{ord(one):08x}" for one in text) + "'",
+        "'" + "".join(f"\\U{ord(character):08x}" for character in text) + "'",
     ]
     ways += [f"r{quote}{text}{quote}" for quote in "'\"" if quote not in text]
     return chance.choice(ways)
@@ -64,11 +64,11 @@ def texts() -> dict[int, str]:
 def test_a_literal_means_what_it_means_in_plain_spark(session: Session, sql: Callable[[str], Any]) -> None:
     spark = start_spark(session.settings)
     for parts in (LITERALS, PATTERNS):
-        text = f"SELECT {', '.join(f'{one} AS c{number}' for number, one in enumerate(parts))}"
+        text = f"SELECT {', '.join(f'{part} AS c{number}' for number, part in enumerate(parts))}"
         plain = spark.sql(text).collect()[0]
-        [found] = sql(text)
-        got = dict(zip(parts, found, strict=True))
-        assert got == {one: bytes(x) if isinstance(x, bytearray) else x for one, x in zip(parts, plain, strict=True)}
+        [row] = sql(text)
+        got = dict(zip(parts, row, strict=True))
+        assert got == {part: bytes(x) if isinstance(x, bytearray) else x for part, x in zip(parts, plain, strict=True)}
 
 
 @pytest.mark.spark
@@ -115,7 +115,7 @@ def test_texts_go_through_statements_unchanged(
         f"MERGE INTO t USING (SELECT {say(text)} AS t) s ON t.t = s.t "
         f"WHEN MATCHED AND t.t = {say(text)} THEN UPDATE SET t = {say(text + texts[5])}"
     )
-    expected = {key: one + texts[5] if one == text else one for key, one in expected.items()}
+    expected = {key: value + texts[5] if value == text else value for key, value in expected.items()}
     assert dict(sql("SELECT id, t FROM t")) == expected
 
 
@@ -127,7 +127,7 @@ def test_conditions_in_python_take_texts_as_statements_do(session: Session, text
     for number, text in texts.items():
         assert _ids(table, f"t = {written(text, chance)}") == [number], text
         prefix = re.sub(r"([%_\\])", r"\\\1", text) + "%"
-        starting = [key for key, one in texts.items() if one.startswith(text)]
+        starting = [key for key, value in texts.items() if value.startswith(text)]
         assert _ids(table, f"t LIKE {written(prefix, chance)}") == starting, text
         others = sorted({*texts} - {*starting})
         assert _ids(table, f"t NOT LIKE {written(prefix, chance)}") == others, text

@@ -34,7 +34,7 @@ VALID = [
 def broken(text: str) -> list[str]:
     """Ways in which a statement is mistyped."""
     words = text.split(" ")
-    found = [
+    mistyped = [
         f"{words[0][:-1]}x {' '.join(words[1:])}",
         f"{text})",
         f"{text} '",
@@ -43,8 +43,8 @@ def broken(text: str) -> list[str]:
         f"{text} ) WHERE (",
     ]
     if "(" in text:
-        found += [text.replace(")", "", 1), text.replace("(", "((", 1)]
-    return found
+        mistyped += [text.replace(")", "", 1), text.replace("(", "((", 1)]
+    return mistyped
 
 
 SPECIFIC = {
@@ -156,7 +156,7 @@ SPECIFIC = {
     "SELECT id, FROM t": "SQL error",
     "SELECT id v day FROM t": "SQL error",
 }
-STATEMENTS = [*SPECIFIC, *(one for text in VALID for one in broken(text))]
+STATEMENTS = [*SPECIFIC, *(statement for text in VALID for statement in broken(text))]
 
 
 @pytest.fixture(scope="module")

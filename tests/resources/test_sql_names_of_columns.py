@@ -90,7 +90,7 @@ def test_case_tells_no_columns_apart(run: Run, session: Session) -> None:
         run(f"ALTER TABLE t {action}")
     schema = session.table("default.t").schema
     assert schema.column_names == ["z", "Id", "m", "st", "d", "E"] and schema.field("m").description == "x"
-    assert [one.name for one in schema.field("st").type.fields] == ["x", "q", "Y"]
+    assert [field.name for field in schema.field("st").type.fields] == ["x", "q", "Y"]
     run("ALTER TABLE t DROP COLUMN Z; INSERT INTO t (ID, D, e) VALUES (4, 'c', 'q')")
     assert run("SELECT id, m FROM t ORDER BY id") == [(3, 0), (4, 5)]
     run(

@@ -49,8 +49,8 @@ def test_conditions_in_python(table: Table) -> None:
         for text in ("0", "3"):
             for negated in (False, True):
                 where = f"NOT f {operator} {text}" if negated else f"f {operator} {text}"
-                found = sorted(table.to_arrow(where=where)["id"].to_pylist())
-                assert found == expected(operator, LITERALS[text], negated=negated), where
+                ids = sorted(table.to_arrow(where=where)["id"].to_pylist())
+                assert ids == expected(operator, LITERALS[text], negated=negated), where
 
 
 @pytest.mark.spark
@@ -66,4 +66,6 @@ def test_conditions_in_sql(table: Table, sql: Callable[[str], Any]) -> None:
     assert ids("f IN (1D, CAST('NaN' AS DOUBLE))") == [0, 3]
     gone = ids("NOT f <= 3D")
     sql("DELETE FROM n WHERE NOT f <= 3D")
-    assert [row[0] for row in sql("SELECT id FROM n ORDER BY id")] == [one for one in range(9) if one not in gone]
+    assert [row[0] for row in sql("SELECT id FROM n ORDER BY id")] == [
+        row_id for row_id in range(9) if row_id not in gone
+    ]

@@ -22,15 +22,15 @@ def test_large_numbers_are_compared_alike(session: Session, sql: Callable[[str],
     table.write(pa.table({"id": [1, 2], "price": [Decimal(1), Decimal(2)], "size": [1.0, 2.0]}, schema))
     asked = [
         (f"{column} {operator} {number}", 2 if operator == ("<" if number[0] != "-" else ">=") else 0)
-        for number in (*LARGE, *(f"-{one}" for one in LARGE))
+        for number in (*LARGE, *(f"-{large}" for large in LARGE))
         for operator in ("=", "<", ">=")
         if column != "id" or "." not in number
     ]
     assert [table.count(where=where) for where, _ in asked] == [expected for _, expected in asked]
     # One statement: each of its queries has its condition pushed down as if it were alone.
     counts = [f"SELECT {place} AS place, count(*) FROM t WHERE {where}" for place, (where, _) in enumerate(asked)]
-    found = dict(sql(" UNION ALL ".join(counts)))
-    assert {where[:60]: found[place] for place, (where, _) in enumerate(asked)} == {
+    counted = dict(sql(" UNION ALL ".join(counts)))
+    assert {where[:60]: counted[place] for place, (where, _) in enumerate(asked)} == {
         where[:60]: expected for where, expected in asked
     }
     sql(f"DELETE FROM t WHERE {column} >= {'9' * 50}")

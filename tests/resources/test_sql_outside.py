@@ -202,7 +202,7 @@ def test_declarations_that_look_after_nothing_are_refused() -> None:
 )  # fmt: skip
 def test_options_that_say_what_nobody_asks_for_are_refused(sql: Sql, of_table: str, option: str) -> None:
     columns = "(a INT, b INT, PRIMARY KEY (a) NOT ENFORCED)"
-    both = ", ".join(one for one in (of_table, option) if one)
+    both = ", ".join(setting for setting in (of_table, option) if setting)
     with pytest.raises(StorageError):
         sql(f"CREATE TABLE t {columns} WITH ({both})")
     sql(f"CREATE TABLE t {columns}" + (f" WITH ({of_table})" if of_table else ""))
@@ -347,8 +347,8 @@ def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str
     }  # fmt: skip
     typed = [text for text in names if text not in ("a + 1", "n.a * b")]
     assert session.sql("SELECT a + 1, n.a * b FROM n", engine).to_arrow().column_names == ["(a + 1)", "(a * b)"]
-    found = session.sql(f"SELECT {', '.join(typed)} FROM n", engine).to_arrow().column_names
-    assert found == [names[text] for text in typed]
+    column_names = session.sql(f"SELECT {', '.join(typed)} FROM n", engine).to_arrow().column_names
+    assert column_names == [names[text] for text in typed]
 
 
 @pytest.mark.spark
@@ -618,4 +618,4 @@ def test_a_table_that_changed_itself_is_not_behind_itself(session: Session) -> N
         "duckdb",
     )
     assert session.freshness("default.a") == []
-    assert [(one.source.snapshot_id, one.snapshots_behind) for one in session.freshness("default.b")] == [(3, 1)]
+    assert [(lag.source.snapshot_id, lag.snapshots_behind) for lag in session.freshness("default.b")] == [(3, 1)]

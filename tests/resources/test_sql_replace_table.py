@@ -43,9 +43,9 @@ def test_a_query_may_read_what_the_table_was(sql: Sql, session: Session, key: st
     sql(f"CREATE OR REPLACE TABLE t {keyed} AS SELECT id, concat(a, '!') AS b, 5 AS n FROM t WHERE id > 1")
     assert sql("SELECT * FROM t") == [(2, "y!", 5)]
     assert sorted(sql("SELECT * FROM t VERSION AS OF 2")) == [(1, "x"), (2, "y")]
-    one = session.table("default.t").snapshot()
-    assert one is not None
-    assert (one.id, [ref.snapshot_id for ref in sources_of(one)]) == (3, [2])
+    snapshot = session.table("default.t").snapshot()
+    assert snapshot is not None
+    assert (snapshot.id, [ref.snapshot_id for ref in sources_of(snapshot)]) == (3, [2])
     sql(f"REPLACE TABLE t {keyed} AS SELECT id FROM t WHERE FALSE")
     assert sql("SELECT * FROM t") == []
     assert session.table("default.t").check(deep=True) == []

@@ -32,10 +32,10 @@ def test_what_satisfies_the_condition_goes_and_the_query_comes_in_one_snapshot(
     said = sql("INSERT INTO t REPLACE WHERE t.DAY = 'tue' AND v < 9 SELECT id, day, v + 5 FROM t WHERE id = 2")
     assert said.startswith("Snapshot 2 of default.t")
     assert rows(sql) == [(1, "mon", 1), (2, "tue", 7), (4, None, 4)]
-    one = session.table("default.t").snapshot()
-    assert one is not None
-    assert one.operation == "REPLACE WHERE"
-    assert [ref.snapshot_id for ref in sources_of(one)] == [1]
+    snapshot = session.table("default.t").snapshot()
+    assert snapshot is not None
+    assert snapshot.operation == "REPLACE WHERE"
+    assert [ref.snapshot_id for ref in sources_of(snapshot)] == [1]
     sql("INSERT INTO t REPLACE WHERE id > 0 SELECT * FROM t WHERE FALSE")
     assert rows(sql) == []
     assert "stays as it is" in sql("INSERT INTO t REPLACE WHERE id > 0 SELECT * FROM t")

@@ -54,8 +54,8 @@ def write(table: Table, job: str, number: int, *rows: tuple[int, int, str]) -> N
 
 @pytest.fixture
 def run(session: Session, sql: Run) -> Run:
-    how: dict[str, Any] = {"primary_key": ["id", "day"], "partition_by": ["day"], "options": {"bucket": "1"}}
-    table = session.catalog.create_table("default.t", SCHEMA, **how)
+    layout: dict[str, Any] = {"primary_key": ["id", "day"], "partition_by": ["day"], "options": {"bucket": "1"}}
+    table = session.catalog.create_table("default.t", SCHEMA, **layout)
     write(table, "one", 1, (1, 10, "a"), (2, 10, "a"))
     write(table, "two", 2, (2, 20, "a"), (3, 20, "b"))
     write(session.catalog.create_table("default.u", SCHEMA), "three", 1, (1, 10, "a"))
@@ -73,11 +73,11 @@ def test_every_place_where_a_name_can_stand(session: Session, run: Run, compacte
     wrong = {}
     for query, expected in QUERIES.items():
         try:
-            found = run(query)
+            actual = run(query)
         except Exception as error:
-            found = str(error)
-        if found != expected:
-            wrong[query] = found
+            actual = str(error)
+        if actual != expected:
+            wrong[query] = actual
     assert not wrong
 
 

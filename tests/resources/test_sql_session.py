@@ -44,7 +44,7 @@ def test_a_stream_counts_words_and_each_micro_batch_knows_what_it_read(session: 
         ref = counts.ref(snapshot.id)
         assert ref is not None
         if snapshot.commit_user == "job1" and snapshot.commit_kind == "APPEND":
-            made_from.append([str(one) for one in session.lineage(ref, "up", hops=1).snapshots])
+            made_from.append([str(source) for source in session.lineage(ref, "up", hops=1).snapshots])
     assert made_from[0] == ["default.words@3"] or made_from == [
         ["default.words@1"],
         ["default.words@2"],
@@ -59,7 +59,7 @@ def test_a_stream_counts_words_and_each_micro_batch_knows_what_it_read(session: 
     assert ("c", 2) in [tuple(row.values()) for row in counts.to_arrow().to_pylist()]
     latest = counts.ref()
     assert latest is not None
-    assert [str(one) for one in session.lineage(latest, "up", hops=1).snapshots] == ["default.words@4"]
+    assert [str(source) for source in session.lineage(latest, "up", hops=1).snapshots] == ["default.words@4"]
     rows = session.sql("SELECT `table` FROM paimon.source_job_lineage WHERE job = 'job1'").to_arrow().to_pylist()
     assert rows == [{"table": "words"}]
 
@@ -86,7 +86,7 @@ def test_an_asset_is_made_by_sql_at_the_versions_of_its_run(session: Session, ma
     assert made.to_arrow().to_pylist() == [{"n": 2, "price": 30}]
     ref = made.ref()
     assert ref is not None
-    assert [str(one) for one in session.lineage(ref, "up").snapshots] == ["raw.orders@1"]
+    assert [str(source) for source in session.lineage(ref, "up").snapshots] == ["raw.orders@1"]
 
 
 def test_a_repeated_select_reads_each_table_at_one_snapshot(session: Session) -> None:

@@ -39,9 +39,9 @@ def test_an_aggregate_that_does_not_fit_is_an_error_that_names_column_and_functi
     options = f"'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = '{function}', 'write-only' = 'true'"
     sql(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v {kind}) WITH ({options})")
     sql(f"INSERT INTO t VALUES {values}; INSERT INTO t VALUES {values}")
-    with pytest.raises(StorageError, match=f"Column 'v' is aggregated by '{function}'.* does not fit") as found:
+    with pytest.raises(StorageError, match=f"Column 'v' is aggregated by '{function}'.* does not fit") as raised:
         sql("SELECT v FROM t")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
@@ -111,9 +111,9 @@ def test_a_job_that_never_began_is_no_place_to_start_from(sql: Sql) -> None:
         sql("SET 'pipeline.startup-from' = 'frist'")
     sql("SET 'pipeline.startup-from' = 'first'")
     assert sql("SELECT a FROM t") == [(1,)]
-    with pytest.raises(NotFound) as found:
+    with pytest.raises(NotFound) as raised:
         sql("SELECT a FROM u")
-    assert "Did you mean" not in str(found.value)
+    assert "Did you mean" not in str(raised.value)
 
 
 def test_the_comment_of_a_table_is_set_and_unset_as_an_option(sql: Sql) -> None:

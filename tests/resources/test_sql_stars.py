@@ -55,18 +55,18 @@ def both(session: Session, sql: Callable[[str], Any]) -> Callable[[str], tuple[A
             expected = str(error).splitlines()[0]
         spark.catalog.dropTempView("t")
         try:
-            found = [tuple(row) for row in sql(query)]
+            actual = [tuple(row) for row in sql(query)]
         except InvalidRequest as error:
             return f"refused: {str(error).splitlines()[0]}", expected
-        return found, expected
+        return actual, expected
 
     return run
 
 
 def wrong(engine: str, pair: tuple[Any, Any]) -> bool:
     """Whether the answer is another one than Spark's; the engine duckdb may refuse."""
-    found, expected = pair
-    return found != expected and not (engine == "duckdb" and isinstance(found, str))
+    actual, expected = pair
+    return actual != expected and not (engine == "duckdb" and isinstance(actual, str))
 
 
 def test_a_star_needs_every_column(session: Session, engine: str, both: Callable[[str], tuple[Any, Any]]) -> None:

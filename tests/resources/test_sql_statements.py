@@ -39,11 +39,11 @@ def test_conditions_of_delete_and_update_hold_queries(two: Sql) -> None:
 
 def test_what_a_query_in_a_condition_reads_is_lineage(two: Sql, session: Session) -> None:
     two("DELETE FROM t WHERE a IN (SELECT a FROM u)")
-    found = [
+    sources = [
         (row.database, row.table)
         for row in session.lineage_store.snapshots("source", job="insert-into_snapline.default.t")
     ]
-    assert ("default", "u") in found
+    assert ("default", "u") in sources
 
 
 def test_merge_holds_queries_in_its_conditions(two: Sql) -> None:
@@ -135,7 +135,7 @@ def test_the_columns_that_the_documents_name(two: Sql) -> None:
     assert two("SELECT name FROM `k$branches`") == [("dev",)]
     for column, table in (("commit_time", "k$snapshots"), ("commit_time", "k$tags"), ("update_time", "k$schemas")):
         # Local times, as the format's own system tables show them: without a zone on either engine.
-        assert [one[0].tzinfo for one in two(f"SELECT {column} FROM `{table}` LIMIT 1")] == [None], column
+        assert [row[0].tzinfo for row in two(f"SELECT {column} FROM `{table}` LIMIT 1")] == [None], column
 
 
 def test_rows_without_a_key_are_hashed_whole(two: Sql, session: Session) -> None:
@@ -201,8 +201,8 @@ def test_a_statement_ends_at_a_semicolon_outside_of_texts_and_comments() -> None
         "SELECT 1; SELECT",
     ):
         assert not is_ended(text), text
-    found = open_piece("SELECT 1,\n  'abc")
-    assert found is not None and (found.line, found.column) == (2, 3)
+    piece = open_piece("SELECT 1,\n  'abc")
+    assert piece is not None and (piece.line, piece.column) == (2, 3)
 
 
 def test_the_shell_runs_what_is_ended(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_a_run_reads_what_another_run_began_with(
 
         return table_asset(name, inputs={"words": "raw.words"}, code_version="1", description="A copy.")(body)
 
-    one, other = copy_of("core.one"), copy_of("core.other")
+    first_copy, other = copy_of("core.one"), copy_of("core.other")
     materialize(words)
-    first = materialize(one, selection=[one])
+    first = materialize(first_copy, selection=[first_copy])
     materialize(words)
     assert materialize(other, selection=[other], tags={"snapline/startup-of": first.run_id}).success
     assert rows(session, "core.other") == rows(session, "core.one")

@@ -34,12 +34,16 @@ def total(counts: pa.Table) -> pa.Table:
     return pa.table({"total": [sum(counts["n"].to_pylist())]})
 
 
-def rows(session: Session, name: str, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in session.table(name).to_arrow(**how).to_pylist()), key=str)
+def rows(session: Session, name: str, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in session.table(name).to_arrow(**options).to_pylist()), key=str)
 
 
 def materialization(result: dg.ExecuteInProcessResult, *key: str) -> dg.AssetMaterialization:
-    (event,) = [one for one in result.get_asset_materialization_events() if one.asset_key == dg.AssetKey([*key])]
+    (event,) = [
+        candidate
+        for candidate in result.get_asset_materialization_events()
+        if candidate.asset_key == dg.AssetKey([*key])
+    ]
     return event.step_materialization_data.materialization
 
 
@@ -249,11 +253,11 @@ def test_a_range_is_one_commit_with_the_true_numbers_of_each_partition(
     materialize(words)
     result = materialize(days, selection=[days], tags=range_tags("2024-01-01", "2024-01-03"))
     assert session.ref("core.days").snapshot_id == 1
-    found = {
+    row_counts = {
         event.partition: event.step_materialization_data.materialization.metadata["dagster/partition_row_count"].value
         for event in result.get_asset_materialization_events()
     }
-    assert found == {"2024-01-01": 2, "2024-01-02": 1, "2024-01-03": 2}
+    assert row_counts == {"2024-01-01": 2, "2024-01-02": 1, "2024-01-03": 2}
     assert [tag.name for tag in session.table("core.days").tags.list()] == ["2024-01-01", "2024-01-02", "2024-01-03"]
 
 
@@ -278,11 +282,11 @@ def test_a_sql_check_reads_the_snapshot_of_the_run_and_shows_what_is_wrong(
     good = sql_check("core.counts", "positive", "SELECT * FROM core.counts WHERE n <= 0")
     bad = sql_check("core.counts", "no_b", "SELECT word FROM core.counts WHERE word = 'b'")
     result = materialize(words, counts, good, bad)
-    found = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert found["positive"].passed
-    assert not found["no_b"].passed
-    assert found["no_b"].metadata["violations"].value == 1
-    assert found["no_b"].metadata["first_rows"].records[0].data == {"word": "b"}
+    evaluations = {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}
+    assert evaluations["positive"].passed
+    assert not evaluations["no_b"].passed
+    assert evaluations["no_b"].metadata["violations"].value == 1
+    assert evaluations["no_b"].metadata["first_rows"].records[0].data == {"word": "b"}
 
 
 # --- declarations that cannot work
@@ -345,7 +349,9 @@ def test_partitions_of_every_kind_become_partitions_and_tags(
         assert materialize(parts, partition_key=key).success
     assert rows(session, "core.parts") == [(key, 2)]
     tag = f"p-{key}" if key.isdigit() else key
-    assert [(one.name, one.snapshot.id) for one in session.table("core.parts").tags.list()] == [(tag, 2)]
+    assert [(table_tag.name, table_tag.snapshot.id) for table_tag in session.table("core.parts").tags.list()] == [
+        (tag, 2)
+    ]
 
 
 def test_partitions_of_two_dimensions_are_two_columns(materialize: Callable[..., Any], session: Session) -> None:
@@ -412,11 +418,11 @@ def test_what_a_commit_did_to_rows_is_shown(materialize: Callable[..., Any], ses
         made = given[session.catalog.exists("core.kept") and session.table("core.kept").snapshot() is not None]
         return pa.table({"id": [row[0] for row in made], "v": [row[1] for row in made]})
 
-    found = []
+    changes = []
     for _ in range(2):
         shown = materialization(materialize(kept), "core", "kept").metadata
-        found.append([shown[f"rows_{what}"].value for what in ("inserted", "updated", "deleted")])
-    assert found == [[3, 0, 0], [2, 1, 1]]
+        changes.append([shown[f"rows_{what}"].value for what in ("inserted", "updated", "deleted")])
+    assert changes == [[3, 0, 0], [2, 1, 1]]
 
 
 def test_a_function_may_work_on_relations_of_duckdb(materialize: Callable[..., Any], session: Session) -> None:
@@ -454,8 +460,8 @@ def test_an_incremental_asset_reads_what_has_come_and_everything_when_it_must(
         )
 
     def run(version: str = "1") -> list[tuple[Any, ...]]:
-        one = asset(version)
-        assert materialize(one, selection=[one]).success
+        doubled = asset(version)
+        assert materialize(doubled, selection=[doubled]).success
         return rows(session, "core.doubled")
 
     materialize(words)

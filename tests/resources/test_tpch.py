@@ -16,7 +16,7 @@ from resources.sql.parsing import parse
 from tests.tpch import KEYS, QUERIES, generate
 
 pytestmark = pytest.mark.spark
-TEXTS = [one.sql("databricks") for one in parse(QUERIES.read_text())]
+TEXTS = [statement.sql("databricks") for statement in parse(QUERIES.read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,9 @@ def shop(spark_home: Path, directory: Path, tmp_path_factory: pytest.TempPathFac
         session = Session()
         for name, key in KEYS.items():
             rows = pq.read_table(directory / f"{name}.parquet")
-            rows = rows.cast(pa.schema([pa.field(one.name, one.type, one.name not in key) for one in rows.schema]))
+            rows = rows.cast(
+                pa.schema([pa.field(field.name, field.type, field.name not in key) for field in rows.schema])
+            )
             table = session.catalog.create_table(
                 f"tpch.{name}", rows.schema, primary_key=key, options={"bucket": 2, "write-only": True}
             )
@@ -65,15 +67,15 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def assert_same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        for value, wanted in zip(one, other, strict=True):
+def assert_same(actual: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> None:
+    assert len(actual) == len(expected)
+    for actual_row, other in zip(actual, expected, strict=True):
+        for value, wanted in zip(actual_row, other, strict=True):
             if isinstance(wanted, float | Decimal):
                 # Engines differ in how many digits an average or a quotient keeps.
-                assert math.isclose(float(value), float(wanted), rel_tol=1e-4, abs_tol=1e-6), (one, other)
+                assert math.isclose(float(value), float(wanted), rel_tol=1e-4, abs_tol=1e-6), (actual_row, other)
             else:
-                assert value == wanted, (one, other)
+                assert value == wanted, (actual_row, other)
 
 
 def test_only_what_a_query_needs_is_read(shop: Session) -> None:

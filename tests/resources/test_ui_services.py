@@ -33,9 +33,9 @@ ui_services.start()
 """
 
 
-@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("is_behind_a_shell", [True, False])
-def test_the_ui_ends_with_its_children_when_it_is_told_to(told: signal.Signals, is_behind_a_shell: bool) -> None:
+def test_the_ui_ends_with_its_children_when_it_is_told_to(stop_signal: signal.Signals, is_behind_a_shell: bool) -> None:
     inherited = signal.SIG_IGN if is_behind_a_shell else signal.default_int_handler
     started = subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT_ROOT, text=True,
@@ -43,10 +43,10 @@ def test_the_ui_ends_with_its_children_when_it_is_told_to(told: signal.Signals, 
     )  # fmt: skip
     try:
         assert started.stdout is not None and started.stderr is not None
-        children = [int(one) for one in started.stdout.readline().split()]
+        children = [int(process_id) for process_id in started.stdout.readline().split()]
         assert len(children) == 2, started.stderr.read()
         began = time.monotonic()
-        started.send_signal(told)
+        started.send_signal(stop_signal)
         assert started.wait(40) == 0, started.stderr.read()
         assert time.monotonic() - began < 35
         assert not [child for child in children if _is_there(child)]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def run(session: "Session", instance: "dg.DagsterInstance") -> Any:
     from resources import SparkResource, TablesResource, upkeep_schedule
 
-    def run(*tables: str, **how: Any) -> "dg.ExecuteInProcessResult":
-        schedule = upkeep_schedule("upkeep", tables, cron_schedule="0 3 * * *", **how)
+    def run(*tables: str, **arguments: Any) -> "dg.ExecuteInProcessResult":
+        schedule = upkeep_schedule("upkeep", tables, cron_schedule="0 3 * * *", **arguments)
         assert schedule.cron_schedule == "0 3 * * *"
         resources = {"tables": TablesResource(spark=SparkResource())}
         return schedule.job.execute_in_process(instance=instance, resources=resources, raise_on_error=False)
