@@ -111,7 +111,9 @@ def tables_read_alike(request: pytest.FixtureRequest, second_readers: list[Secon
     """
     directory = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
-    readers = [one for one in second_readers if not request.node.get_closest_marker(one.differs)]
+    readers = [
+        second_reader for second_reader in second_readers if not request.node.get_closest_marker(second_reader.differs)
+    ]
     if directory is None or not readers:
         return
     # What is remembered of a table would hide that a test has broken its files.

@@ -60,8 +60,8 @@ def measure(side: str, rows: int) -> dict[str, float]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} failed: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def figure_text(key: str, value: float | None) -> str:
@@ -72,8 +72,8 @@ def figure_text(key: str, value: float | None) -> str:
     return f"{value * 1000:.1f} ms" if value < 0.1 else f"{value:.2f} s"
 
 
-def report(found: dict[str, dict[str, float]], rows: int, rounds: int) -> str:
-    others = [side for side in found if side != "snapline"]
+def report(figures_by_side: dict[str, dict[str, float]], rows: int, rounds: int) -> str:
+    others = [side for side in figures_by_side if side != "snapline"]
     lines = [
         "# Benchmarks",
         "",
@@ -93,11 +93,11 @@ def report(found: dict[str, dict[str, float]], rows: int, rounds: int) -> str:
         f"| workload | here | aim | {' | '.join(NAMES[side] for side in others)} |",
         f"|---|---:|---:|{'---:|' * len(others)}",
     ]
-    ours = found["snapline"]
+    ours = figures_by_side["snapline"]
     for key, (title, aim) in FIGURES.items():
         ratios = []
         for side in others:
-            theirs = found[side].get(key)
+            theirs = figures_by_side[side].get(key)
             ratios.append("–" if not theirs or key not in ours else f"{ours[key] / theirs:.3g}×")
         lines.append(f"| {title} | {figure_text(key, ours.get(key))} | {aim} | {' | '.join(ratios)} |")
     if "write_amplification" in ours:
@@ -129,14 +129,14 @@ def main() -> None:
             if number == 0 or side in EVERY_ROUND:
                 out.print(f"round {number + 1} of {given.rounds}: {NAMES[side]}")
                 runs[side].append(measure(side, given.rows))
-    found = {
+    figures_by_side = {
         side: {
             key: statistics.median(run[key] for run in done if key in run)
             for key in dict.fromkeys(key for run in done for key in run)
         }
         for side, done in runs.items()
     }
-    text = report(found, given.rows, given.rounds)
+    text = report(figures_by_side, given.rows, given.rounds)
     if given.print:
         sys.stdout.write(text)
     else:

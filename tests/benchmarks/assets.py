@@ -59,15 +59,15 @@ def over_tables(count: int) -> list[Any]:
 def over_files(count: int, directory: Path) -> list[Any]:
     """The same with plain assets and files."""
 
-    def one(number: int) -> Any:
+    def plain_asset(number: int) -> Any:
         @dg.asset(key=["plain", f"t{number}"], deps=[["plain", f"t{number - 1}"]] if number else [], code_version="1")
         def plain() -> None:
-            found = pq.read_table(directory / f"{number - 1}.parquet") if number else rows()
-            pq.write_table(found, directory / f"{number}.parquet")
+            upstream_rows = pq.read_table(directory / f"{number - 1}.parquet") if number else rows()
+            pq.write_table(upstream_rows, directory / f"{number}.parquet")
 
         return plain
 
-    return [one(number) for number in range(count)]
+    return [plain_asset(number) for number in range(count)]
 
 
 def measure(assets: list[Any], instance: dg.DagsterInstance, resources: dict[str, Any]) -> float:

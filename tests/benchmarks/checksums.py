@@ -36,11 +36,11 @@ def without_checksums() -> Iterator[None]:
     """Neither write nor look at any checksum in data files and manifests."""
     writer, file = pq.ParquetWriter, pq.ParquetFile
 
-    def plain_writer(*given: Any, **how: Any) -> Any:
-        return writer(*given, **{**how, "write_page_checksum": False})
+    def plain_writer(*given: Any, **options: Any) -> Any:
+        return writer(*given, **{**options, "write_page_checksum": False})
 
-    def plain_file(*given: Any, **how: Any) -> Any:
-        return file(*given, **{**how, "page_checksum_verification": False})
+    def plain_file(*given: Any, **options: Any) -> Any:
+        return file(*given, **{**options, "page_checksum_verification": False})
 
     class Unsealed(seal.Sealing):
         def write(self, data: Any) -> int:
@@ -69,7 +69,7 @@ def rows(count: int) -> pa.Table:
     return pa.table(
         {
             "id": np.arange(count), "number": chosen.integers(0, 1 << 40, count), "price": chosen.random(count),
-            "text": pa.array([f"text {one}" for one in chosen.integers(0, count, count)]),
+            "text": pa.array([f"text {number}" for number in chosen.integers(0, count, count)]),
             "kind": pa.array(["a", "b", "c"]).take(pa.array(chosen.integers(0, 3, count))),
         }
     )  # fmt: skip

@@ -72,31 +72,31 @@ def plain_files(directory: Path, rows: pa.Table) -> list[str]:
 
 def figures(directory: Path, count: int) -> dict[str, float]:
     """Seconds of one round, by name."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     tables = {}
     for name in _KINDS:
-        tables[name], found[f"load {name}"], found[f"upserts {name}"] = build(directory, name, count)
+        tables[name], seconds[f"load {name}"], seconds[f"upserts {name}"] = build(directory, name, count)
     rows = tables["merged"].to_arrow()
     paths = plain_files(directory, rows)
     marked = tables["marked"]
     assert marked.count() == rows.num_rows == marked.to_arrow().num_rows
-    wanted = [int(one) for one in np.random.default_rng(5).choice(rows["id"].to_numpy(), 15)]
-    found["scan plain"] = min(timed(lambda: pq.ParquetDataset(paths).read(use_threads=True)) for _ in range(3))
+    wanted = [int(chosen_id) for chosen_id in np.random.default_rng(5).choice(rows["id"].to_numpy(), 15)]
+    seconds["scan plain"] = min(timed(lambda: pq.ParquetDataset(paths).read(use_threads=True)) for _ in range(3))
     for name in tables:
         opened = Catalog(str(directory)).table(f"bench.{_table_name(name)}")
-        found[f"scan {name}"] = min(timed(opened.to_arrow) for _ in range(3))
+        seconds[f"scan {name}"] = min(timed(opened.to_arrow) for _ in range(3))
         times = []
         for key in wanted:
             begun = _clock()
             answer = Catalog(str(directory)).table(f"bench.{_table_name(name)}").to_arrow(where=f"id = {key}")
             times.append(_clock() - begun)
             assert answer.num_rows == 1
-        found[f"look-up {name}"] = statistics.median(times)
+        seconds[f"look-up {name}"] = statistics.median(times)
         low = count // 2
         where = f"id >= {low} AND id < {low + count // 100}"
-        found[f"range {name}"] = min(timed(partial(opened.to_arrow, where=where)) for _ in range(3))
-    found["compact marked"] = timed(marked.compact)
-    return found
+        seconds[f"range {name}"] = min(timed(partial(opened.to_arrow, where=where)) for _ in range(3))
+    seconds["compact marked"] = timed(marked.compact)
+    return seconds
 
 
 def main() -> None:
@@ -112,8 +112,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="snapline-bench-") as directory:
             every.append(figures(Path(directory), given.rows))
     for name in every[0]:
-        median = statistics.median(one[name] for one in every)
-        share = statistics.median(one[name] / one["scan plain"] for one in every)
+        median = statistics.median(round_seconds[name] for round_seconds in every)
+        share = statistics.median(round_seconds[name] / round_seconds["scan plain"] for round_seconds in every)
         sys.stdout.write(
             f"{name:22} {median * 1000:10.1f} ms" + (f"  {share:5.2f}x plain\n" if "scan" in name else "\n")
         )

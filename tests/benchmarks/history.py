@@ -41,12 +41,12 @@ def rows(number: int) -> pa.Table:
 
 
 def ms(act: Callable[[], object], times: int = 5) -> float:
-    found = []
+    milliseconds = []
     for _ in range(times):
         start = time.perf_counter()
         act()
-        found.append((time.perf_counter() - start) * 1000)
-    return median(found)
+        milliseconds.append((time.perf_counter() - start) * 1000)
+    return median(milliseconds)
 
 
 def cold_ms(act: Callable[[], object]) -> float:

@@ -52,11 +52,11 @@ def fill(options: dict[str, str], rows: int) -> int:
     def flush() -> None:
         nonlocal count
         with engine.begin() as connection:
-            for table, found in ((source_snapshot_lineage, sources), (sink_snapshot_lineage, sinks)):
-                if found:
-                    connection.execute(insert(table), found)
-                count += len(found)
-                found.clear()
+            for table, pending in ((source_snapshot_lineage, sources), (sink_snapshot_lineage, sinks)):
+                if pending:
+                    connection.execute(insert(table), pending)
+                count += len(pending)
+                pending.clear()
 
     for group, place, barrier in barriers(rows):
         moment = _START + timedelta(seconds=barrier)
@@ -79,9 +79,9 @@ def fill(options: dict[str, str], rows: int) -> int:
 def plan(options: dict[str, str], query: str) -> str:
     engine = create_engine(database_url(options))
     with engine.connect() as connection:
-        found = [str(row[-1]) for row in connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))]
+        plan_lines = [str(row[-1]) for row in connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))]
     engine.dispose()
-    return "; ".join(found)
+    return "; ".join(plan_lines)
 
 
 def timed_ms(act: Callable[[int], object]) -> float:
@@ -107,10 +107,10 @@ def measure(options: dict[str, str], store: LineageStore, rows: int) -> None:
         "WHERE \"database\" = 'd' AND \"table\" = 't' AND branch = 'm' AND snapshot_id IN (1)",
         "SELECT * FROM source_snapshot_lineage WHERE job = 'j' AND barrier_id IN (1, 2)",
     ):
-        found = plan(options, what)
-        assert "USING INDEX" in found, found
-        out.print(f"plan: {found}")
-    one = timed_ms(
+        query_plan = plan(options, what)
+        assert "USING INDEX" in query_plan, query_plan
+        out.print(f"plan: {query_plan}")
+    look_up_ms = timed_ms(
         lambda number: store.snapshots(
             "sink",
             job=f"job{number % 20}_1",
@@ -120,7 +120,7 @@ def measure(options: dict[str, str], store: LineageStore, rows: int) -> None:
             branch="main",
         )
     )
-    out.print(f"{rows} rows of snapshot lineage; one row by its primary key: {one:.2f} ms")
+    out.print(f"{rows} rows of snapshot lineage; one row by its primary key: {look_up_ms:.2f} ms")
     for name, act in {
         "one hop upstream": lambda number: trace(stores, ref(number, CHAIN - 1), "up", hops=1),
         "one hop downstream": lambda number: trace(stores, ref(number, 1), "down", hops=1),
@@ -129,7 +129,7 @@ def measure(options: dict[str, str], store: LineageStore, rows: int) -> None:
         "what a snapshot has spoilt, of the last 100": lambda number: impact(stores, ref(100, 0)),
     }.items():
         taken = timed_ms(act)
-        out.print(f"{name}: {taken:.1f} ms ({taken / one:.0f}x the look-up)")
+        out.print(f"{name}: {taken:.1f} ms ({taken / look_up_ms:.0f}x the look-up)")
 
 
 def main() -> None:

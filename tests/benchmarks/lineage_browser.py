@@ -91,8 +91,8 @@ def make(session: Session, tables: int, snapshots: int) -> None:
     opened = [session.catalog.create_table(name, SCHEMA, options={"write-only": "true"}) for name in names]
     for round_ in range(snapshots):
         for number, table in enumerate(opened):
-            before = [one for one in range(number // 10 * 10 - 10, number // 10 * 10) if one >= 0]
-            sources = [newest[one] for one in chance.sample(before, min(3, len(before)))]
+            before = [candidate for candidate in range(number // 10 * 10 - 10, number // 10 * 10) if candidate >= 0]
+            sources = [newest[source] for source in chance.sample(before, min(3, len(before)))]
             table.write(
                 pa.table({"id": [round_]}), commit_id=CommitId(names[number], round_ + 1),
                 properties=sources_property(sources),
@@ -108,11 +108,12 @@ def painted(address: str, times: int = 3) -> None:
     """Print what Chromium makes of a page."""
     for _ in range(times):
         done = subprocess.run([PLAYWRIGHT, "-c", IN_BROWSER, address], capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout)
+        figures = json.loads(done.stdout)
         out.print(
-            f"  Chromium: answer after {found['answer']:.0f} ms, first paint after {found['paint']:.0f} ms, "
-            f"{found['pan']:.0f} frames a second moved, {found['zoom']:.0f} zoomed, "
-            f"{found['memory'] / 1e6:.0f} MB of JavaScript, {found['renderer'] / 1e6:.0f} MB in all, {found['nodes']:,} elements"
+            f"  Chromium: answer after {figures['answer']:.0f} ms, first paint after {figures['paint']:.0f} ms, "
+            f"{figures['pan']:.0f} frames a second moved, {figures['zoom']:.0f} zoomed, "
+            f"{figures['memory'] / 1e6:.0f} MB of JavaScript, {figures['renderer'] / 1e6:.0f} MB in all, "
+            f"{figures['nodes']:,} elements"
         )
 
 

@@ -89,14 +89,14 @@ def measure(version: Path) -> dict[str, float]:
         assert process.stdin is not None
         assert process.stdout is not None
         with process:
-            found: dict[str, float] = json.loads(process.stdout.readline())
+            figures: dict[str, float] = json.loads(process.stdout.readline())
             for key, count in (("requests", 10), ("expiry requests", 1)):
                 before = faults.requests
                 process.stdin.write("go on\n")
                 process.stdin.flush()
                 assert process.stdout.readline() == "done\n"
-                found[key] = (faults.requests - before) / count
-    return found
+                figures[key] = (faults.requests - before) / count
+    return figures
 
 
 def main() -> None:

@@ -99,12 +99,12 @@ def main() -> None:
         out.print(f"write ratio: {ours / parquet:.2f}×")
 
         def total(read: Callable[[], Any]) -> None:
-            found = (
+            totals = (
                 read()
                 .selectExpr("count(*)", "sum(number)", "max(name)", "sum(weight)", "max(at)", "count(kind)")
                 .collect()
             )
-            assert found[0][0] == rows, found
+            assert totals[0][0] == rows, totals
 
         def scan() -> Any:
             return read_scan(spark, table, table.scan(), settings.warehouse)

@@ -52,8 +52,8 @@ def front_end(session: Session) -> None:
 
     def act() -> None:
         [tree] = parse("SELECT o_orderkey, o_totalprice FROM orders WHERE o_orderkey = 7")
-        for one in statements.prepare(tree).inputs:
-            assert one.scan().splits
+        for table in statements.prepare(tree).inputs:
+            assert table.scan().splits
 
     out.print(f"front end of a simple statement: {timed(act, 25) * 1000:.1f} ms")
 
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--scale", default="1")
     parser.add_argument("--engines", default="duckdb,spark")
     given = parser.parse_args()
-    texts = [one.sql("databricks") for one in parse(QUERIES.read_text())]
+    texts = [statement.sql("databricks") for statement in parse(QUERIES.read_text())]
     with tempfile.TemporaryDirectory() as work:
         directory = Path(work) / "plain"
         generate(given.scale, directory)
@@ -103,8 +103,8 @@ def main() -> None:
         for engine, measure in (("duckdb", tpch_duckdb), ("spark", tpch_spark)):
             if engine in given.engines.split(","):
                 ours, plain = measure(session, directory, texts)
-                ratios = [one / other for one, other in zip(ours, plain, strict=True)]
-                shown = " ".join(f"Q{number}:{one:.2f}" for number, one in enumerate(ratios, 1))
+                ratios = [own_seconds / other for own_seconds, other in zip(ours, plain, strict=True)]
+                shown = " ".join(f"Q{number}:{ratio:.2f}" for number, ratio in enumerate(ratios, 1))
                 out.print(
                     f"TPC-H scale {given.scale} on {engine}: {sum(ours):.1f} s here, {sum(plain):.1f} s over plain Parquet, "
                     f"{sum(ours) / sum(plain):.2f}x; median query {median(ratios):.2f}x; {shown}", soft_wrap=True

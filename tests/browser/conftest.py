@@ -15,7 +15,9 @@ _HERE = Path(__file__).parent
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave this directory out, unless somebody has named it or a file of it."""
-    named = any(_HERE in [found := Path(one.partition("::")[0]).absolute(), *found.parents] for one in config.args)
+    named = any(
+        _HERE in [path := Path(argument.partition("::")[0]).absolute(), *path.parents] for argument in config.args
+    )
     return None if named else True
 
 
@@ -24,12 +26,12 @@ def ui_shop(spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The quick shop after its bad day, open in a Dagster UI."""
     from tests.browser.shops import ui_shop
 
-    with ui_shop(tmp_path / "home", monkeypatch) as found:
-        yield found
+    with ui_shop(tmp_path / "home", monkeypatch) as shop:
+        yield shop
 
 
 @pytest.fixture
 def pictures() -> Path | None:
     """Where pictures are kept; none unless SNAPLINE_TEST_PICTURES says so."""
-    found = os.environ.get("SNAPLINE_TEST_PICTURES")
-    return None if found is None else Path(found)
+    directory = os.environ.get("SNAPLINE_TEST_PICTURES")
+    return None if directory is None else Path(directory)

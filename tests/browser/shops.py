@@ -67,16 +67,20 @@ class UiShop:
             for event in events for entry in event.get("metadataEntries") or [] if "mdStr" in entry
         }  # fmt: skip
         failed = [event for event in events if event["__typename"] == "ExecutionStepFailureEvent"]
-        said = [(one["failureMetadata"] or {}).get("description") or one["error"]["message"] for one in failed]
-        frames = sum(len((one["error"] or {}).get("stack") or []) for one in failed)
-        tags = {one["key"]: one["value"] for one in run["tags"]}
+        said = [
+            (failure["failureMetadata"] or {}).get("description") or failure["error"]["message"] for failure in failed
+        ]
+        frames = sum(len((failure["error"] or {}).get("stack") or []) for failure in failed)
+        tags = {tag["key"]: tag["value"] for tag in run["tags"]}
         return Outcome(run["status"], tags, pages, "\n".join(said), frames)
 
     def knows_of(self, table: str, snapshot: int) -> bool:
         """Whether the newest event of an asset is that of a snapshot."""
-        found = self.server.ask(_EVENTS, k={"path": table.split(".")})["assetOrError"]["assetMaterializations"]
-        entries = found[0]["metadataEntries"] if found else []
-        return {one["label"]: one.get("intValue") for one in entries}.get("snapshot") == snapshot
+        materializations = self.server.ask(_EVENTS, k={"path": table.split(".")})["assetOrError"][
+            "assetMaterializations"
+        ]
+        entries = materializations[0]["metadataEntries"] if materializations else []
+        return {entry["label"]: entry.get("intValue") for entry in entries}.get("snapshot") == snapshot
 
 
 @contextmanager
@@ -96,6 +100,6 @@ def ui_shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UiShop]:
         shop.produce(KEYS[2])
         services = "tests.browser.ui_services"
         with dagster_server("tests.browser.ui_shop", home, dagster_home, services) as server:
-            found = UiShop(shop, server)
-            wait(lambda: found.knows_of("raw.orders", 2), bool, 120)
-            yield found
+            shop_in_ui = UiShop(shop, server)
+            wait(lambda: shop_in_ui.knows_of("raw.orders", 2), bool, 120)
+            yield shop_in_ui

@@ -48,8 +48,8 @@ def test_a_bad_day_is_repaired_by_clicks_from_the_page_of_the_spoilt_asset(
 
 def test_a_load_that_is_found_late_and_a_backfill_that_is_killed(ui_shop: "UiShop") -> None:
     def newest() -> int:
-        found = ui_shop.session.table(f"core.days$branch_{BAD_PRICES.recovery}").snapshot()
-        return 0 if found is None else found.id
+        snapshot = ui_shop.session.table(f"core.days$branch_{BAD_PRICES.recovery}").snapshot()
+        return 0 if snapshot is None else snapshot.id
 
     # Right rows have come since, and what was made of them: they stay.
     ui_shop.session.sql(f"INSERT INTO raw.orders VALUES (5, '{KEYS[3]}', 5.0)", "duckdb")
@@ -72,7 +72,7 @@ def test_a_load_that_is_found_late_and_a_backfill_that_is_killed(ui_shop: "UiSho
         user.launch()
         run_id = user.page.url.rpartition("/")[2]
         wait(lambda: ui_shop.server.status(run_id), lambda status: status == "STARTED", 120)
-        wait(newest, lambda found: found != begun, 120)
+        wait(newest, lambda snapshot_id: snapshot_id != begun, 120)
         kill_run(ui_shop.shop.instance, run_id)
         user.sees("Failure")
         # Whoever comes next finds it in the list, with what is left.

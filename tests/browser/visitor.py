@@ -44,9 +44,9 @@ class Visitor:
         yield
         self.steps.append((name, self.clicks - clicks, self.characters - characters))
 
-    def click(self, what: "Locator", **how: Any) -> None:
+    def click(self, what: "Locator", **options: Any) -> None:
         self.clicks += 1
-        what.click(**how)
+        what.click(**options)
 
     def type(self, text: str) -> None:
         self.characters += len(text)
@@ -58,8 +58,8 @@ class Visitor:
 
     def sees(self, *texts: str) -> None:
         """Wait until each text shows."""
-        for one in texts:
-            self.page.get_by_text(one).locator("visible=true").first.wait_for()
+        for text in texts:
+            self.page.get_by_text(text).locator("visible=true").first.wait_for()
 
     def text(self) -> str:
         """All that the page shows, with single spaces."""
@@ -85,9 +85,9 @@ class Visitor:
         launchpad may ask for a confirmation, as for a recovery that was typed and not chosen.
         """
         self.launch(is_asked)
-        found = self.page.locator("text=/^(Success|Failure)$/").locator("visible=true").first
-        found.wait_for(timeout=_RUN_MS)
-        assert found.inner_text() == ends, self.text()
+        outcome = self.page.locator("text=/^(Success|Failure)$/").locator("visible=true").first
+        outcome.wait_for(timeout=_RUN_MS)
+        assert outcome.inner_text() == ends, self.text()
         if ends == "Success":
             self.click(self.page.get_by_text("[Show Markdown]").last)
 
@@ -145,11 +145,11 @@ def visitor(url: str, pictures: Path | None = None) -> Iterator[Visitor]:
 
 def _playwright() -> Any:
     """Playwright, from the environment beside the one that runs the tests: both have the same Python."""
-    found = [*(ROOT / ".venv" / "browser").glob("lib/python*/site-packages")]
-    assert found, "Playwright is not installed: `make browser` does it"
-    if str(found[0]) not in sys.path:
+    site_packages = [*(ROOT / ".venv" / "browser").glob("lib/python*/site-packages")]
+    assert site_packages, "Playwright is not installed: `make browser` does it"
+    if str(site_packages[0]) not in sys.path:
         # Last: what both have is taken from the tests' own.
-        sys.path.append(str(found[0]))
+        sys.path.append(str(site_packages[0]))
     from playwright.sync_api import sync_playwright
 
     return sync_playwright

@@ -157,11 +157,11 @@ class Handler(BaseHTTPRequestHandler):
         if "list-type" in query:
             self._list(path, query)
             return
-        found = self.objects.held.get(path)
-        if found is None:
+        stored = self.objects.held.get(path)
+        if stored is None:
             self._error(404, "NoSuchKey" if "/" in path else "NoSuchBucket")
             return
-        data, time = found
+        data, time = stored
         headers = {
             "ETag": tag_of(data), "Last_Modified": f"{time:%a, %d %b %Y %H:%M:%S} GMT",
             "Content_Type": "binary/octet-stream",
@@ -185,12 +185,12 @@ class Handler(BaseHTTPRequestHandler):
             if not path.startswith(f"{bucket}/{prefix}"):
                 continue
             key = path.removeprefix(f"{bucket}/")
-            head, found, _ = key.removeprefix(prefix).partition(delimiter) if delimiter else (key, "", "")
-            name = f"{prefix}{head}{delimiter}" if found else key
+            head, separator, _ = key.removeprefix(prefix).partition(delimiter) if delimiter else (key, "", "")
+            name = f"{prefix}{head}{delimiter}" if separator else key
             if name <= after or name in page:
                 continue
             page[name] = (
-                f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" if found else
+                f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" if separator else
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size><ETag>x</ETag>"
                 f"<LastModified>{time:%Y-%m-%dT%H:%M:%S.000Z}</LastModified></Contents>"
             )  # fmt: skip
@@ -220,7 +220,7 @@ class Handler(BaseHTTPRequestHandler):
         if self._fails():
             return
         bucket, _ = self._path()
-        keys = [one.text for one in ElementTree.fromstring(self._body()).iter() if one.tag.endswith("Key")]
+        keys = [element.text for element in ElementTree.fromstring(self._body()).iter() if element.tag.endswith("Key")]
         with self.objects.lock:
             for key in keys:
                 self.objects.held.pop(f"{bucket}/{key}", None)

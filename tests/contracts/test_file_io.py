@@ -51,7 +51,7 @@ def test_listings_hold_names_sizes_and_no_temporary_files(file_io: FileIO, root:
     file_io.write_bytes(f"{root}/d/one", b"1")
     file_io.create_exclusively(f"{root}/d/two", b"22")
     file_io.write_bytes(f"{root}/d/sub/three", b"")
-    assert sorted((one.name, one.size_bytes) for one in file_io.list_files(f"{root}/d")) == [("one", 1), ("two", 2)]
+    assert sorted((file.name, file.size_bytes) for file in file_io.list_files(f"{root}/d")) == [("one", 1), ("two", 2)]
     assert file_io.list_directories(f"{root}/d") == ["sub"]
 
 
@@ -139,10 +139,10 @@ def test_what_cannot_be_told_is_not_taken_for_absent(
     assert not file_io.exists(f"{path}/below") and not file_io.exists(f"{path}-not")
     real = os.stat
 
-    def failing(given: Any, *more: Any, **how: Any) -> os.stat_result:
+    def failing(given: Any, *more: Any, **named: Any) -> os.stat_result:
         if str(given).startswith(path):
             raise OSError(number, os.strerror(number), str(given))
-        return real(given, *more, **how)
+        return real(given, *more, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", failing)

@@ -215,8 +215,8 @@ def test_a_commit_whose_creation_is_asked_for_again_after_it_has_expired_lands_o
     class AsksAgain(FileIO):
         """The answer is lost, and the client library asks again once others have gone on and the snapshot has expired."""
 
-        def create_exclusively(self, path: str, data: bytes, **how: Any) -> bool:
-            created = super().create_exclusively(path, data, **how)
+        def create_exclusively(self, path: str, data: bytes, **arguments: Any) -> bool:
+            created = super().create_exclusively(path, data, **arguments)
             if path.endswith("/snapshot-2"):
                 for number in range(3, 6):
                     table.write(rows(number))
@@ -240,7 +240,7 @@ def test_of_many_creators_exactly_one_wins(store: tuple[dict[str, Any], Faults])
             won.append(number)
 
     in_threads(8, create)
-    assert [str(one).encode() for one in won] == [file_io.read_bytes("bucket/file")]
+    assert [str(winner).encode() for winner in won] == [file_io.read_bytes("bucket/file")]
 
 
 def test_writers_that_meet_failures_commit_everything_once(store: tuple[dict[str, Any], Faults]) -> None:
@@ -270,8 +270,8 @@ def test_writers_that_meet_failures_commit_everything_once(store: tuple[dict[str
     assert len(acknowledged) == writers * commits, given_up[-3:]
     assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(acknowledged)
     snapshots = list(table.store.snapshots.all())
-    assert [one.id for one in snapshots] == list(range(1, writers * commits + 1))
-    assert len({(one.commit_user, one.commit_identifier) for one in snapshots}) == len(snapshots)
+    assert [snapshot.id for snapshot in snapshots] == list(range(1, writers * commits + 1))
+    assert len({(snapshot.commit_user, snapshot.commit_identifier) for snapshot in snapshots}) == len(snapshots)
     assert table.check(deep=True) == []
     assert faults.seen["unavailable"] > 5
     assert faults.seen["lost"] > 5
@@ -284,9 +284,9 @@ class PlainStore(MemoryFileSystem):
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **how: Any) -> None:
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         assert mode == "overwrite"
-        super().pipe_file(path, value, mode=mode, **how)
+        super().pipe_file(path, value, mode=mode, **options)
 
 
 @pytest.fixture

@@ -83,14 +83,14 @@ class Stage:
         while members:
             now = time.monotonic()
             if now > deadline:
-                wrong.append(f"{[one.part.name for one in members]} did not end")
+                wrong.append(f"{[remaining.part.name for remaining in members]} did not end")
                 break
-            if not any(one.part.leading for one in members):
+            if not any(remaining.part.leading for remaining in members):
                 self._done.touch()
-            for process in [one for one, until in stopped.items() if until < now]:
+            for process in [stopped_process for stopped_process, until in stopped.items() if until < now]:
                 os.kill(process, signal.SIGCONT)
                 del stopped[process]
-            running = [one for one in members if one.process not in stopped]
+            running = [remaining for remaining in members if remaining.process not in stopped]
             if self.disturbed != "no" and running and not self._done.exists() and now > next_one:
                 next_one = now + chance.uniform(0, 2 * _QUIET_S)
                 member = chance.choice(running)

@@ -116,7 +116,7 @@ class Publishers(Stage):
         total = sum(sum(table.to_arrow()["amount"].to_pylist()) for table in tables)
         if total != 2 * ACCOUNTS * EACH:
             wrong.append(f"in the end both tables add up to {total}, and not to {2 * ACCOUNTS * EACH}")
-        wrong += [str(one) for table in tables for one in table.check(deep=True)]
+        wrong += [str(problem) for table in tables for problem in table.check(deep=True)]
         work = catalog.branch_set("last", TABLES)
         work.create()
         tables[0].on_branch("last").update(
@@ -126,10 +126,12 @@ class Publishers(Stage):
         return wrong
 
     def act(self) -> dict[str, Any]:
-        parts = [Part(f"publisher {one}", partial(self.publish, one), leading=True) for one in range(self.publishers)]
-        parts += [Part(f"reader {one}", partial(self.read, one)) for one in range(self.readers)]
-        told = self.run(self.prepare, [*parts, Part("expirer", self.expire)], self.verdict)
-        return told | {"published": self._count("published"), "read": self._count("read")}
+        parts = [
+            Part(f"publisher {index}", partial(self.publish, index), leading=True) for index in range(self.publishers)
+        ]
+        parts += [Part(f"reader {index}", partial(self.read, index)) for index in range(self.readers)]
+        outcome = self.run(self.prepare, [*parts, Part("expirer", self.expire)], self.verdict)
+        return outcome | {"published": self._count("published"), "read": self._count("read")}
 
     def _count(self, what: str) -> int:
         return sum(path.stat().st_size for path in Path(self.directory).glob(f"note-{what}-*"))

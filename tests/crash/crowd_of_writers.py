@@ -98,7 +98,7 @@ class Crowd(Stage):
                 if not is_overtaken(error):
                     raise
                 continue
-            lost, twice = known - counts.keys(), [one for one, count in counts.items() if count > 1]
+            lost, twice = known - counts.keys(), [commit for commit, count in counts.items() if count > 1]
             if lost or twice:
                 raise AssertionError(f"a reader misses {sorted(lost)} and sees {twice} twice")
             time.sleep(PAUSE_S)
@@ -108,25 +108,25 @@ class Crowd(Stage):
         table = self.table()
         counts = Counter(table.to_arrow()["id"].to_pylist())
         expected = range(self.writers * self.commits)
-        wrong = [f"commit {one} is there {counts[one]} times" for one in expected if counts[one] != 1]
-        wrong += [f"nobody wrote {one}" for one in counts.keys() - set(expected)]
-        ids = [one.id for one in table.store.snapshots.all()]
+        wrong = [f"commit {commit} is there {counts[commit]} times" for commit in expected if counts[commit] != 1]
+        wrong += [f"nobody wrote {commit}" for commit in counts.keys() - set(expected)]
+        ids = [snapshot.id for snapshot in table.store.snapshots.all()]
         if ids != list(range(ids[0], ids[0] + len(ids))):
             wrong.append(f"snapshots {ids} do not follow each other")
-        wrong += [str(one) for one in table.check(deep=True)]
+        wrong += [str(problem) for problem in table.check(deep=True)]
         table.compact(full=True)
         table.expire(retain_last=1)
         table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
         if Counter(table.to_arrow()["id"].to_pylist()) != Counter(expected):
             wrong.append("other rows once everything was compacted, expired and cleaned")
-        return wrong + [str(one) for one in table.check(deep=True)]
+        return wrong + [str(problem) for problem in table.check(deep=True)]
 
     def act(self) -> dict[str, Any]:
-        parts = [Part(f"writer {one}", partial(self.write, one), leading=True) for one in range(self.writers)]
-        parts += [Part(f"compactor {one}", partial(self.compact, one)) for one in range(self.compactors)]
+        parts = [Part(f"writer {index}", partial(self.write, index), leading=True) for index in range(self.writers)]
+        parts += [Part(f"compactor {index}", partial(self.compact, index)) for index in range(self.compactors)]
         parts += [Part("expirer", self.expire), Part("cleaner", self.clean), Part("reader", self.read)]
-        told = self.run(self.prepare, parts, self.verdict)
-        return told | {"acknowledged": sum(self.acknowledged(number) for number in range(self.writers))}
+        outcome = self.run(self.prepare, parts, self.verdict)
+        return outcome | {"acknowledged": sum(self.acknowledged(number) for number in range(self.writers))}
 
 
 if __name__ == "__main__":

@@ -105,7 +105,10 @@ def state(directory: Path) -> dict[str, object]:
     return {
         "rows": seen,
         "broken": [
-            str(one) for name in NAMES for one in catalog.table(name).check() if not isinstance(one, Unfinished)
+            str(problem)
+            for name in NAMES
+            for problem in catalog.table(name).check()
+            if not isinstance(problem, Unfinished)
         ],
     }
 
@@ -122,8 +125,8 @@ def main(root: Path, operation: str, stride: int) -> None:
         again, _ = forked(change, directory, operation)
         _, after = forked(state, directory)
         shutil.rmtree(directory)
-        told = {"step": step, "code": code, "before": before, "seen": seen, "again": again, "after": after}
-        print(json.dumps(told), flush=True)
+        report = {"step": step, "code": code, "before": before, "seen": seen, "again": again, "after": after}
+        print(json.dumps(report), flush=True)
         if code == 0:
             return
 

@@ -118,12 +118,12 @@ def verdict(directory: Path, at_the_end: bool) -> dict[str, Any]:
     table = table_in(directory)
     seen = {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
     is_old, is_new = seen == rows, begun is not None and seen == applied(rows, begun)
-    broken = [str(one) for one in table.check(deep=at_the_end) if not isinstance(one, Unfinished)]
+    broken = [str(problem) for problem in table.check(deep=at_the_end) if not isinstance(problem, Unfinished)]
     if at_the_end:
         table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
-        broken += [str(one) for one in table.check(deep=True)]
+        broken += [str(problem) for problem in table.check(deep=True)]
     snapshots = list(table.store.snapshots.all())
-    own = [one.commit_identifier for one in snapshots if one.commit_user == "worker"]
+    own = [snapshot.commit_identifier for snapshot in snapshots if snapshot.commit_user == "worker"]
     return {"sound": is_old or is_new, "old": is_old, "begun": begun and begun["kind"], "broken": broken,
             "twice": len(own) - len(set(own))}  # fmt: skip
 
@@ -137,9 +137,9 @@ def main(directory: Path, kills: int, seed: int) -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         stream.close()
-        _, found = forked(verdict, directory, number == kills - 1)
-        found = found or {"sound": False, "broken": ["the check itself failed"]}
-        print(json.dumps({"kill": number, **found}), flush=True)
+        _, report = forked(verdict, directory, number == kills - 1)
+        report = report or {"sound": False, "broken": ["the check itself failed"]}
+        print(json.dumps({"kill": number, **report}), flush=True)
 
 
 if __name__ == "__main__":

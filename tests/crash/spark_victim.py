@@ -33,7 +33,7 @@ def main(directory: Path) -> None:
     warehouse = str(directory / "warehouse")
     session = start_spark(Settings(directory, warehouse, f"jdbc:sqlite:{directory}/lineage.db"))
     table = table_in(directory)
-    newest = next((one for one in table.store.snapshots.backwards() if one.commit_user == USER), None)
+    newest = next((snapshot for snapshot in table.store.snapshots.backwards() if snapshot.commit_user == USER), None)
     # The last commit is made again: a scheduler would not know that it landed.
     number = newest.commit_identifier if newest else 1
     while True:

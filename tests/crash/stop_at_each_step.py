@@ -135,7 +135,9 @@ def at_the_end(directory: Path, names: list[str]) -> dict[str, Any]:
     if catalog.publications():
         view = catalog.consistent(names)
         together = [sorted((row["id"], row["item"]) for row in table.to_arrow().to_pylist()) for table in view.values()]
-    unfinished = [str(one) for name in names for one in catalog.table(name).check() if isinstance(one, Unfinished)]
+    unfinished = [
+        str(problem) for name in names for problem in catalog.table(name).check() if isinstance(problem, Unfinished)
+    ]
     for name in names:
         catalog.table(name).write(rows("next", 200))
     tables = {name: catalog.table(name) for name in names}
@@ -143,7 +145,10 @@ def at_the_end(directory: Path, names: list[str]) -> dict[str, Any]:
         name: sorted((row["id"], row["item"]) for row in table.to_arrow().to_pylist()) for name, table in tables.items()
     }
     broken = [
-        str(one) for table in tables.values() for one in table.check(deep=True) if not isinstance(one, Unfinished)
+        str(problem)
+        for table in tables.values()
+        for problem in table.check(deep=True)
+        if not isinstance(problem, Unfinished)
     ]
     return {"rows": seen, "broken": broken, "unfinished": unfinished, "together": together}
 
@@ -173,10 +178,10 @@ def main(root: Path, operation: str, stride: int) -> None:
     for step in count(step=stride):
         directory = root / f"{operation}-{step}"
         shutil.copytree(template, directory)
-        told = stopped_at(directory, operation, step)
+        report = stopped_at(directory, operation, step)
         shutil.rmtree(directory)
-        print(json.dumps(told), flush=True)
-        if not told["stopped"]:
+        print(json.dumps(report), flush=True)
+        if not report["stopped"]:
             return
 
 

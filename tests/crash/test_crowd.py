@@ -30,11 +30,13 @@ def act(stage: Stage, script: str) -> dict[str, Any]:
         capture_output=True, text=True, timeout=2 * 3600, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    told: dict[str, Any] = json.loads(done.stdout)
-    print(told)
-    assert not told["wrong"], f"SNAPLINE_TEST_SEED={stage.seed}: {len(told['wrong'])} wrong: {told['wrong'][:5]}"
-    assert (told["disturbances"] > 0) == (stage.disturbed != "no")
-    return told
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    print(outcome)
+    assert not outcome["wrong"], (
+        f"SNAPLINE_TEST_SEED={stage.seed}: {len(outcome['wrong'])} wrong: {outcome['wrong'][:5]}"
+    )
+    assert (outcome["disturbances"] > 0) == (stage.disturbed != "no")
+    return outcome
 
 
 def seed() -> int:
@@ -46,8 +48,8 @@ def seed() -> int:
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "without a key"])
 def test_each_acknowledged_commit_is_there_once(tmp_path: Path, keyed: bool, disturbed: str, number: int) -> None:
     crowd = Crowd(str(tmp_path), seed() + number, disturbed, warehouse=f"{tmp_path}/warehouse", keyed=keyed, **SIZE)
-    told = act(crowd, "crowd_of_writers.py")
-    assert told["acknowledged"] == crowd.writers * crowd.commits
+    outcome = act(crowd, "crowd_of_writers.py")
+    assert outcome["acknowledged"] == crowd.writers * crowd.commits
 
 
 @pytest.mark.parametrize("number", range(RUNS))
@@ -62,13 +64,13 @@ def test_the_same_on_an_object_store_that_loses_answers(tmp_path: Path, keyed: b
         crowd = Crowd(
             str(tmp_path), chosen, warehouse="s3://bucket/warehouse", storage_options=options, keyed=keyed, **SIZE
         )
-        told = act(crowd, "crowd_of_writers.py")
-    assert told["acknowledged"] == crowd.writers * crowd.commits
+        outcome = act(crowd, "crowd_of_writers.py")
+    assert outcome["acknowledged"] == crowd.writers * crowd.commits
     assert faults.seen["unavailable"] and faults.seen["lost"]
 
 
 @pytest.mark.parametrize("disturbed", ["no", "kill", "stop"])
 def test_the_sum_over_two_tables_is_right_in_every_view_and_nobody_is_blocked(tmp_path: Path, disturbed: str) -> None:
-    told = act(Publishers(str(tmp_path), seed(), disturbed, seconds=SECONDS), "crowd_of_publishers.py")
-    assert told["published"] > 0
-    assert told["read"] > 0
+    outcome = act(Publishers(str(tmp_path), seed(), disturbed, seconds=SECONDS), "crowd_of_publishers.py")
+    assert outcome["published"] > 0
+    assert outcome["read"] > 0

@@ -170,7 +170,7 @@ PROTOCOLS = {
     "roll back": Protocol(keyed, lambda table: table.rollback_to(2)),
     "create a tag": Protocol(keyed, lambda table: table.tags.create("made", snapshot_id=3)),
     "delete a tag": Protocol(
-        with_branch, lambda table: table.tags.delete("kept") if any(one.name == "kept" for one in table.tags.list()) else None
+        with_branch, lambda table: table.tags.delete("kept") if any(tag.name == "kept" for tag in table.tags.list()) else None
     ),
     "create a branch": Protocol(
         keyed, lambda table: None if "made" in table.branches.names() else table.branches.create("made", snapshot_id=2)
@@ -202,8 +202,8 @@ def is_own(tag: Tag) -> bool:
     return tag.name.startswith(RESERVED_TAGS)
 
 
-def contents(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((row["id"], row["v"]) for row in table.to_arrow(columns=["id", "v"], **how).to_pylist())
+def contents(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["v"]) for row in table.to_arrow(columns=["id", "v"], **options).to_pylist())
 
 
 def state(warehouse: Path) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def committed(warehouse: Path) -> list[Any]:
     """The rows of every snapshot of main and its branches."""
     table = opened(warehouse)
     every = [table, *(table.on_branch(name) for name in table.branches.names())]
-    return [contents(one, version=number) for one in every for number in one.store.snapshots.ids()]
+    return [contents(branch, version=number) for branch in every for number in branch.store.snapshots.ids()]
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -321,13 +321,15 @@ def _act(warehouse: Path, protocol: Protocol, failing: FailingFileIO) -> Excepti
 
 
 def _made_by_job(warehouse: Path) -> list[Any]:
-    return [one for one in opened(warehouse).store.snapshots.all() if one.commit_user == "job"]
+    return [snapshot for snapshot in opened(warehouse).store.snapshots.all() if snapshot.commit_user == "job"]
 
 
 def broken(warehouse: Path, *, deep: bool = False, torn: bool = False) -> list[Any]:
     """What is broken; work after a commit that has failed is not. `torn`: a hint may be half written, which is said."""
-    lines = [one for one in opened(warehouse).check(deep=deep) if not isinstance(one, FailedWork | Unfinished)]
-    return [one for one in lines if not (torn and "It is not believed, and written anew" in one.what)]
+    lines = [
+        problem for problem in opened(warehouse).check(deep=deep) if not isinstance(problem, FailedWork | Unfinished)
+    ]
+    return [problem for problem in lines if not (torn and "It is not believed, and written anew" in problem.what)]
 
 
 def _check_between(

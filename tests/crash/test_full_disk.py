@@ -68,13 +68,13 @@ ACTS: dict[str, Act] = {
 
 def seen(catalog: Catalog) -> Any:
     """What an operation may change."""
-    found = {}
+    contents = {}
     for name in catalog.tables():
         table = catalog.table(name)
         branches = {each: len(table.on_branch(each).schema.fields) for each in table.branches.names()}
         tags = [tag.name for tag in table.tags.list() if not tag.name.startswith("snapline-")]
-        found[name] = (sorted(map(str, table.to_arrow().to_pylist())), branches, tags, len(table.schema.fields))
-    return found, catalog.views.names("d")
+        contents[name] = (sorted(map(str, table.to_arrow().to_pylist())), branches, tags, len(table.schema.fields))
+    return contents, catalog.views.names("d")
 
 
 @pytest.mark.parametrize("name", ACTS)

@@ -23,7 +23,7 @@ def test_what_the_journal_says_is_in_the_table(tmp_path: Path) -> None:
     assert done.returncode == 0, f"SNAPLINE_TEST_SEED={seed}: {done.stderr[-2000:]}"
     kills = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(kills) == KILLS
-    wrong = [one for one in kills if not one["sound"] or one["broken"] or one.get("twice")]
+    wrong = [kill for kill in kills if not kill["sound"] or kill["broken"] or kill.get("twice")]
     assert not wrong, f"SNAPLINE_TEST_SEED={seed}: {wrong[:3]}"
     # Some kills hit before the change was visible, and some in the middle of something.
-    assert any(one["begun"] for one in kills)
+    assert any(kill["begun"] for kill in kills)

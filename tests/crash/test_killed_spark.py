@@ -70,15 +70,17 @@ def test_a_driver_and_workers_are_killed(tmp_path: Path) -> None:
                 if line.startswith("done"):
                     done = max(done, int(line.split()[1]))
         table = table_in(tmp_path)
-        found = table.to_arrow()
-        assert found.num_rows == ROWS
-        values = set(found["v"].to_pylist())
+        rows = table.to_arrow()
+        assert rows.num_rows == ROWS
+        values = set(rows["v"].to_pylist())
         assert values in ({done}, {done + 1}), (done, values)
         assert table.check() == []
     print(f"{killed} workers were killed, {failed} tries failed")
     assert killed
-    commits = Counter(one.commit_identifier for one in table.store.snapshots.all() if one.commit_user == USER)
+    commits = Counter(
+        snapshot.commit_identifier for snapshot in table.store.snapshots.all() if snapshot.commit_user == USER
+    )
     assert commits == Counter(dict.fromkeys(range(1, max(values) + 1), 1))
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert table.check(deep=True) == []
-    assert table.to_arrow().equals(found)
+    assert table.to_arrow().equals(rows)

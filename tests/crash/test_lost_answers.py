@@ -34,26 +34,31 @@ def prepare(warehouse: str) -> None:
 
 
 ACTS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]] = {
-    "create": (lambda one: one.create_table("d.n", SCHEMA), lambda one: one.exists("d.n")),
-    "create a database": (lambda one: one.create_database("e"), lambda one: "e" in one.databases()),
-    "rename": (lambda one: one.rename_table("d.t", "d.n"), lambda one: one.tables() == ["d.n"]),
-    "drop": (lambda one: one.drop_table("d.t"), lambda one: one.tables() == []),
+    "create": (lambda catalog: catalog.create_table("d.n", SCHEMA), lambda catalog: catalog.exists("d.n")),
+    "create a database": (lambda catalog: catalog.create_database("e"), lambda catalog: "e" in catalog.databases()),
+    "rename": (lambda catalog: catalog.rename_table("d.t", "d.n"), lambda catalog: catalog.tables() == ["d.n"]),
+    "drop": (lambda catalog: catalog.drop_table("d.t"), lambda catalog: catalog.tables() == []),
     "alter": (
-        lambda one: one.table("d.t").alter(AddColumn("x", pa.int32())),
-        lambda one: one.table("d.t").schema.column_names == ["k", "x"],
+        lambda catalog: catalog.table("d.t").alter(AddColumn("x", pa.int32())),
+        lambda catalog: catalog.table("d.t").schema.column_names == ["k", "x"],
     ),
     "branch": (
-        lambda one: one.table("d.t").branches.create("b"), lambda one: one.table("d.t").branches.names() == ["b"]
+        lambda catalog: catalog.table("d.t").branches.create("b"), lambda catalog: catalog.table("d.t").branches.names() == ["b"]
     ),
-    "tag": (lambda one: one.table("d.t").tags.create("t"), lambda one: "t" in {tag.name for tag in one.table("d.t").tags.list()}),
-    "drop a tag": (lambda one: one.table("d.t").tags.delete("kept"), lambda one: one.table("d.t").tags.list() == []),
-    "view": (lambda one: one.views.create("d.w", view()), lambda one: one.views.names("d") == ["v", "w"]),
+    "tag": (
+        lambda catalog: catalog.table("d.t").tags.create("t"),
+        lambda catalog: "t" in {tag.name for tag in catalog.table("d.t").tags.list()},
+    ),
+    "drop a tag": (
+        lambda catalog: catalog.table("d.t").tags.delete("kept"), lambda catalog: catalog.table("d.t").tags.list() == []
+    ),
+    "view": (lambda catalog: catalog.views.create("d.w", view()), lambda catalog: catalog.views.names("d") == ["v", "w"]),
     "replace a view": (
-        lambda one: one.views.create("d.v", view("SELECT 1 AS k"), replaces=True),
-        lambda one: one.views.get("d.v").query == "SELECT 1 AS k",
+        lambda catalog: catalog.views.create("d.v", view("SELECT 1 AS k"), replaces=True),
+        lambda catalog: catalog.views.get("d.v").query == "SELECT 1 AS k",
     ),
-    "rename a view": (lambda one: one.views.rename("d.v", "d.w"), lambda one: one.views.names("d") == ["w"]),
-    "drop a view": (lambda one: one.views.drop("d.v"), lambda one: one.views.names("d") == []),
+    "rename a view": (lambda catalog: catalog.views.rename("d.v", "d.w"), lambda catalog: catalog.views.names("d") == ["w"]),
+    "drop a view": (lambda catalog: catalog.views.drop("d.v"), lambda catalog: catalog.views.names("d") == []),
 }  # fmt: skip
 
 
@@ -118,10 +123,10 @@ def test_an_error_says_whether_it_is_done(tmp_path: Path, name: str) -> None:
             act(Catalog(warehouse, file_io=FailingFileIO(number, AFTER, warehouse)))
         except StorageError as error:
             done, said = is_done(Catalog(warehouse)), str(error)
-            told = any(
+            says_done = any(
                 words in said for words in ("is there", "called d.n now", "was changed all the same", "cannot be known")
             )
-            if done and not told:
+            if done and not says_done:
                 wrong.append(f"{call}: it is done, and told is {said}")
             if not done and ("is there." in said or " now." in said):
                 wrong.append(f"{call}: it is not done, and told is {said}")

@@ -45,8 +45,8 @@ def test_eight_processes_of_25_commits_make_200_snapshots_and_lose_no_row(tmp_pa
     table = Catalog(str(tmp_path)).create_table("shop.orders", schema, primary_key=["id"], options=options)
     run_at_once(tmp_path, [(SCRIPT, (number, COMMITS, ROWS)) for number in range(PROCESSES)])
     snapshots = list(table.store.snapshots.all())
-    assert [one.id for one in snapshots] == list(range(1, len(snapshots) + 1))
-    assert [one.commit_kind for one in snapshots].count("APPEND") == PROCESSES * COMMITS
+    assert [snapshot.id for snapshot in snapshots] == list(range(1, len(snapshots) + 1))
+    assert [snapshot.commit_kind for snapshot in snapshots].count("APPEND") == PROCESSES * COMMITS
     # Writers that compact leave snapshots of their own.
     assert (len(snapshots) == PROCESSES * COMMITS) == write_only
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(PROCESSES * COMMITS * ROWS))
@@ -78,8 +78,8 @@ def test_writers_and_compactors_at_once_lose_nothing_and_commit_nothing_twice(tm
     scripts += [(COMPACTOR, (writers * commits * ROWS,))] * compactors
     run_at_once(tmp_path, scripts)
     snapshots = list(table.store.snapshots.all())
-    assert [one.id for one in snapshots] == list(range(1, len(snapshots) + 1))
-    assert [one.commit_kind for one in snapshots].count("APPEND") == writers * commits
-    assert [one.commit_kind for one in snapshots].count("COMPACT") > 0
+    assert [snapshot.id for snapshot in snapshots] == list(range(1, len(snapshots) + 1))
+    assert [snapshot.commit_kind for snapshot in snapshots].count("APPEND") == writers * commits
+    assert [snapshot.commit_kind for snapshot in snapshots].count("COMPACT") > 0
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(writers * commits * ROWS))
     assert table.check(deep=True) == []

@@ -49,10 +49,10 @@ def test_every_statement_that_is_acknowledged_has_its_effect_once(
     assert all(len(each) == len(_STATEMENTS) * len(tables) for each in answers)
     with closing(Session()) as session:
         for position, table in enumerate(tables):
-            told = [each[position :: len(tables)] for each in answers]
-            expected = {1: sum(each[:3].count("done") for each in told)}
-            expected |= {10 + index: 1 for index, each in enumerate(told) if each[3] == "done"}
-            found = session.table(f"d.{table}").to_arrow().to_pylist()
-            assert {row["id"]: row["v"] for row in found} == expected
-            assert len(found) == len(expected)
+            table_answers = [each[position :: len(tables)] for each in answers]
+            expected = {1: sum(each[:3].count("done") for each in table_answers)}
+            expected |= {10 + index: 1 for index, each in enumerate(table_answers) if each[3] == "done"}
+            rows = session.table(f"d.{table}").to_arrow().to_pylist()
+            assert {row["id"]: row["v"] for row in rows} == expected
+            assert len(rows) == len(expected)
             assert session.table(f"d.{table}").check(deep=True) == []

@@ -19,20 +19,20 @@ def busy(catalog: Catalog) -> Table:
         [("day", pa.string()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("what", pa.string())]
     )
     table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2})
-    one = random.Random(7)
+    chance = random.Random(7)
     for round_number in range(4):
         rows = [
             {
-                "day": one.choice("xyz"),
-                "id": one.randrange(200),
-                "amount": one.randrange(1000),
+                "day": chance.choice("xyz"),
+                "id": chance.randrange(200),
+                "amount": chance.randrange(1000),
                 "what": f"r{round_number}",
             }
             for _ in range(300)
         ]
         if round_number == 2:
             rows = [row | {"day": "x"} for row in rows]
-        kinds = pa.array([one.choice(["+I", "-D"]) for _ in rows])
+        kinds = pa.array([chance.choice(["+I", "-D"]) for _ in rows])
         table.write(pa.Table.from_pylist(rows).append_column("op", kinds), row_kind_column="op")
     table.overwrite(pa.table({"id": [1, 2], "amount": [1, 2], "what": ["only", "two"]}), partition={"day": "z"})
     return table
@@ -75,8 +75,8 @@ def test_files_with_marked_rows_are_read_by_the_store(catalog: Catalog) -> None:
     connection = duckdb.connect()
     paths = add_scan(connection, "a", "marked", table.scan())
     assert len(paths) == 1
-    found = connection.sql("SELECT count(*), sum(id), count(*) FILTER (v = 'new') FROM a.marked").fetchall()
-    assert found == [(1001, sum(range(1000)) + 2000, 2)]
+    answer = connection.sql("SELECT count(*), sum(id), count(*) FILTER (v = 'new') FROM a.marked").fetchall()
+    assert answer == [(1001, sum(range(1000)) + 2000, 2)]
 
 
 def test_versions_are_compared_through_renames_and_whatever_columns_are_called(catalog: Catalog) -> None:
@@ -86,10 +86,14 @@ def test_versions_are_compared_through_renames_and_whatever_columns_are_called(c
     # One gets the name that the other had.
     table = table.alter(RenameColumn("d0", "u"), RenameColumn("k0", "d0"))
     table.write(pa.table({"difference": ["x", "z"], "u": [2, 3], "d0": [7, 7]}))
-    found = compare(table.at(1), table.at(2))
-    assert found.describe() == ("1 rows added, 1 rows changed (u: 1), column d0 renamed to u, column k0 renamed to d0")
-    assert found.examples is not None
-    assert [(row["difference_"], row["difference"], row["u before"], row["u after"]) for row in found.examples.to_pylist()] == [
+    comparison = compare(table.at(1), table.at(2))
+    assert comparison.describe() == (
+        "1 rows added, 1 rows changed (u: 1), column d0 renamed to u, column k0 renamed to d0"
+    )
+    assert comparison.examples is not None
+    assert [
+        (row["difference_"], row["difference"], row["u before"], row["u after"]) for row in comparison.examples.to_pylist()
+    ] == [
         ("changed", "x", 1, 2), ("added", "z", None, 3),
     ]  # fmt: skip
     assert count_changes(table.at(1), table.at(2)) == [({}, (1, 1, 0))]

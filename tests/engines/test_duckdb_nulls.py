@@ -44,18 +44,20 @@ PATTERNS = [
     (None,) + (0,) * 99,
 ]
 CONDITIONS = {
-    "{} IS NULL": lambda one: one is None,
-    "NOT {} IS NOT NULL": lambda one: one is None,
-    "{} IS NULL AND id >= 0": lambda one: one is None,
-    "{} IS NOT DISTINCT FROM NULL": lambda one: one is None,
-    "({} = {}) IS NOT TRUE": lambda one: one is None,
-    "{} IS DISTINCT FROM NULL": lambda one: one is not None,
-    "{} IS NOT NULL": lambda one: one is not None,
-    "coalesce(CAST({} AS VARCHAR), '?') = '?'": lambda one: one is None,
+    "{} IS NULL": lambda value: value is None,
+    "NOT {} IS NOT NULL": lambda value: value is None,
+    "{} IS NULL AND id >= 0": lambda value: value is None,
+    "{} IS NOT DISTINCT FROM NULL": lambda value: value is None,
+    "({} = {}) IS NOT TRUE": lambda value: value is None,
+    "{} IS DISTINCT FROM NULL": lambda value: value is not None,
+    "{} IS NOT NULL": lambda value: value is not None,
+    "coalesce(CAST({} AS VARCHAR), '?') = '?'": lambda value: value is None,
 }
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: "".join("n" if p is None else str(p) for p in one)[:8])
+@pytest.mark.parametrize(
+    "pattern", PATTERNS, ids=lambda parameter: "".join("n" if p is None else str(p) for p in parameter)[:8]
+)
 def test_nulls_beside_one_value_are_found_and_nothing_else_is(
     catalog: Catalog, pattern: tuple[int | None, ...]
 ) -> None:
@@ -74,20 +76,22 @@ def test_nulls_beside_one_value_are_found_and_nothing_else_is(
         for q in (f'"{name}"' for name in TYPES):
             for condition, holds in CONDITIONS.items():
                 sql = f"SELECT id, {q} IS NULL FROM t WHERE {condition.format(q, q)} ORDER BY id"
-                expected = [(i, one is None) for i, one in enumerate(pattern) if holds(one)]
+                expected = [(i, value is None) for i, value in enumerate(pattern) if holds(value)]
                 assert connection.sql(sql).fetchall() == expected, sql
 
 
-@pytest.mark.parametrize("how", [{}, {"column_encoding": {"s": "DELTA_BYTE_ARRAY"}}, {"use_dictionary": True}])
-def test_the_footer_tells_which_files_are_read_here(tmp_path: Path, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "writer_options", [{}, {"column_encoding": {"s": "DELTA_BYTE_ARRAY"}}, {"use_dictionary": True}]
+)
+def test_the_footer_tells_which_files_are_read_here(tmp_path: Path, writer_options: dict[str, Any]) -> None:
     """Also of files that others have written: each row group counts, and what is in a dictionary is left to DuckDB."""
     path = str(tmp_path / "one.parquet")
-    for rows, size, found in (
+    for rows, size, is_constant in (
         (["a", None], 2, True),
         (["a", "b", "b", None], 2, True),
         (["a", "b", None], 3, False),
         (["a", "a"], 2, False),
     ):
-        pq.write_table(pa.table({"s": rows}), path, row_group_size=size, **({"use_dictionary": False} | how))
+        pq.write_table(pa.table({"s": rows}), path, row_group_size=size, **({"use_dictionary": False} | writer_options))
         with ParquetReader(FileIO(path), path) as reader:
-            assert reader.has_constant_beside_nulls == (found and "use_dictionary" not in how)
+            assert reader.has_constant_beside_nulls == (is_constant and "use_dictionary" not in writer_options)

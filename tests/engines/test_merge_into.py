@@ -52,7 +52,7 @@ def merge(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
 def fill(table: Table, chosen: random.Random) -> None:
     for _ in range(3):
         ids = chosen.sample(range(40), 12)
-        rows = [(chosen.choice("xy"), one, chosen.randrange(4), chosen.choice(["a", None])) for one in ids]
+        rows = [(chosen.choice("xy"), row_id, chosen.randrange(4), chosen.choice(["a", None])) for row_id in ids]
         if not table.schema.primary_keys:
             held = {(row["day"], row["id"]) for row in table.to_arrow().to_pylist()}
             rows = [row for row in rows if row[:2] not in held]
@@ -60,16 +60,16 @@ def fill(table: Table, chosen: random.Random) -> None:
 
 
 def sources(chosen: random.Random) -> pa.Table:
-    places = chosen.sample([(day, one) for day in "xy" for one in range(40)], 30)
+    places = chosen.sample([(day, number) for day in "xy" for number in range(40)], 30)
     rows = [(*place, chosen.randrange(5), chosen.choice("pq"), chosen.random() < 0.3) for place in places]
     return pa.table(dict(zip(SOURCE.names, map(list, zip(*rows, strict=True)), strict=True)), schema=SOURCE)
 
 
-def held(table: Table, **how: Any) -> dict[tuple[str, int], tuple[Any, ...]]:
-    rows = table.to_arrow(**how).to_pylist()
-    found = {(row["day"], row["id"]): (row["v"], row["text"]) for row in rows}
-    assert len(found) == len(rows)
-    return found
+def held(table: Table, **options: Any) -> dict[tuple[str, int], tuple[Any, ...]]:
+    rows = table.to_arrow(**options).to_pylist()
+    rows_by_key = {(row["day"], row["id"]): (row["v"], row["text"]) for row in rows}
+    assert len(rows_by_key) == len(rows)
+    return rows_by_key
 
 
 def merged(target: dict[Any, Any], source: pa.Table) -> dict[Any, Any]:
@@ -138,10 +138,10 @@ def after_the_next_merge_is_computed(monkeypatch: pytest.MonkeyPatch, act: Calla
     for module, name in ((duckdb_merge, "_check_unique"), (spark_rows, "write_frame")):
         real = getattr(module, name)
 
-        def overtaken(*arguments: Any, real: Callable[..., Any] = real, **how: Any) -> Any:
+        def overtaken(*arguments: Any, real: Callable[..., Any] = real, **named: Any) -> Any:
             monkeypatch.undo()
             act()
-            return real(*arguments, **how)
+            return real(*arguments, **named)
 
         monkeypatch.setattr(module, name, overtaken)
 
@@ -156,7 +156,7 @@ def test_two_merges_that_add_to_the_same_row_both_count(
     snapshot = merge(source, table, ["day", "id"], clauses)
     assert held(table) == {("x", 1): (21, "a"), ("x", 2): (5, "b")}
     assert snapshot.operation == "MERGE"
-    assert [one.operation for one in table.store.snapshots.all()].count("MERGE") == 2
+    assert [listed.operation for listed in table.store.snapshots.all()].count("MERGE") == 2
 
 
 def test_two_merges_do_not_both_insert_a_row(

@@ -25,8 +25,8 @@ def warehouse(tmp_path: Path) -> str:
 def write(warehouse: str) -> "Callable[..., object]":
     from storage.engines.spark_writer import write_frame
 
-    def write(frame: "DataFrame", table: Table, **how: object) -> object:
-        return write_frame(frame, table, warehouse, **how)  # type: ignore[arg-type]
+    def write(frame: "DataFrame", table: Table, **options: object) -> object:
+        return write_frame(frame, table, warehouse, **options)  # type: ignore[arg-type]
 
     return write
 
@@ -43,8 +43,8 @@ def rows(frame: "DataFrame") -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in frame.collect()), key=str)
 
 
-def arrow_rows(table: Table, **how: object) -> list[tuple[object, ...]]:
-    return sorted((tuple(row.values()) for row in table.to_arrow(**how).to_pylist()), key=str)  # type: ignore[arg-type]
+def arrow_rows(table: Table, **options: object) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_arrow(**options).to_pylist()), key=str)  # type: ignore[arg-type]
 
 
 def test_rows_written_by_spark_are_what_spark_and_arrow_read(
@@ -57,10 +57,12 @@ def test_rows_written_by_spark_are_what_spark_and_arrow_read(
     )
     write(frame, table)
     write(frame.where("id % 10 = 3").selectExpr("day", "id", "'new' AS text", "number"), table)
-    expected = {one: ("new" if one % 10 == 3 else None if one % 7 == 0 else f"text {one}") for one in range(5000)}
-    found = table.to_arrow().to_pylist()
-    assert {row["id"]: row["text"] for row in found} == expected
-    assert len(found) == 5000
+    expected = {
+        row_id: ("new" if row_id % 10 == 3 else None if row_id % 7 == 0 else f"text {row_id}") for row_id in range(5000)
+    }
+    stored = table.to_arrow().to_pylist()
+    assert {row["id"]: row["text"] for row in stored} == expected
+    assert len(stored) == 5000
     assert rows(load("a.b")) == arrow_rows(table)
     assert table.snapshot().id == 2  # type: ignore[union-attr]
 
@@ -380,7 +382,7 @@ def test_a_damaged_file_is_noticed_where_spark_reads_it_itself(
     table = catalog.create_table(
         "a.b", pa.schema([("id", pa.int64()), ("text", pa.string())]), options={"file.compression": "none"}
     )
-    table.write(pa.table({"id": range(500), "text": [f"text {one * 7919 % 1000}" for one in range(500)]}))
+    table.write(pa.table({"id": range(500), "text": [f"text {number * 7919 % 1000}" for number in range(500)]}))
     (path,) = Path(table.store.paths.root).glob("bucket-0/data-*")
     assert read_scan(spark, table, table.scan(), warehouse).count() == 500
     whole = path.read_bytes()

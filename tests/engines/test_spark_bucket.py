@@ -22,19 +22,19 @@ ROWS = 2000
 @pytest.fixture(scope="module")
 def content() -> pa.Table:
     """Values of every type of key, from end to end of it."""
-    one = random.Random(5)
+    chance = random.Random(5)
 
     def whole(bits: int) -> list[int]:
         half = 1 << (bits - 1)
-        return [-half, half - 1, 0, -1, *(one.randrange(-half, half) for _ in range(ROWS - 4))]
+        return [-half, half - 1, 0, -1, *(chance.randrange(-half, half) for _ in range(ROWS - 4))]
 
     texts = ["", "\0", "ä" * 4, "x" * 7, "x" * 8, "x" * 600]
-    texts += ["".join(one.choices("aäß😀 \0z", k=one.randrange(24))) for _ in range(ROWS - len(texts))]
+    texts += ["".join(chance.choices("aäß😀 \0z", k=chance.randrange(24))) for _ in range(ROWS - len(texts))]
     columns = {
         "big": pa.array(whole(64), pa.int64()), "int": pa.array(whole(32), pa.int32()), "small": pa.array(whole(16), pa.int16()),
         "tiny": pa.array(whole(8), pa.int8()), "flag": pa.array([number % 3 == 0 for number in range(ROWS)]),
         "day": pa.array([number // 2**11 for number in whole(32)], pa.int32()).cast(pa.date32()),
-        "text": pa.array(texts), "long": pa.array(["y" * one.randrange(40) for _ in range(ROWS)]),
+        "text": pa.array(texts), "long": pa.array(["y" * chance.randrange(40) for _ in range(ROWS)]),
         "at": pa.array([number // 2**20 for number in whole(64)], pa.timestamp("us")),
         "price": pa.array([Decimal(number) / 100 for number in whole(32)], pa.decimal128(12, 2)),
         "raw": pa.array([text.encode() for text in texts], pa.binary()),
@@ -57,11 +57,11 @@ def test_spark_and_the_store_agree_on_the_bucket(
 
     table = catalog.create_table("a.t", content.schema, primary_key=key, options={"bucket": BUCKETS})
     frame = spark.createDataFrame(content)
-    found = frame.select(bucket_of(frame, table).alias("bucket")).toArrow()["bucket"].to_numpy()
+    buckets = frame.select(bucket_of(frame, table).alias("bucket")).toArrow()["bucket"].to_numpy()
     columns = [content[name].combine_chunks() for name in key]
     expected = buckets_of(hash_rows(columns, table.store.key_types), BUCKETS)
-    assert np.array_equal(found, expected)
-    assert len(set(found)) == (2 if key == ["flag"] else BUCKETS)
+    assert np.array_equal(buckets, expected)
+    assert len(set(buckets)) == (2 if key == ["flag"] else BUCKETS)
 
 
 def test_columns_of_another_type_or_that_may_be_null_are_hashed_as_the_table_holds_them(
@@ -73,6 +73,6 @@ def test_columns_of_another_type_or_that_may_be_null_are_hashed_as_the_table_hol
     options = {"bucket": BUCKETS, "bucket-key": "id"}
     table = catalog.create_table("a.t", pa.schema([("id", pa.int32())]), options=options)
     frame = spark.createDataFrame(rows)
-    found = frame.select(bucket_of(frame, table)).toArrow().column(0).to_numpy()
+    buckets = frame.select(bucket_of(frame, table)).toArrow().column(0).to_numpy()
     ids = rows["id"].combine_chunks().cast(pa.int32())
-    assert np.array_equal(found, buckets_of(hash_rows([ids], [table.schema.field("id").type]), BUCKETS))
+    assert np.array_equal(buckets, buckets_of(hash_rows([ids], [table.schema.field("id").type]), BUCKETS))

@@ -53,22 +53,22 @@ def run(warehouse: str, tmp_path: Path) -> Callable[..., None]:
     """Carry a stream on until there is nothing left to read."""
     from storage.engines.spark_stream import write_stream
 
-    def run(frame: "DataFrame", sink: Table, checkpoint: str = "checkpoint", **how: Any) -> None:
+    def run(frame: "DataFrame", sink: Table, checkpoint: str = "checkpoint", **options: Any) -> None:
         query = write_stream(
             frame, sink, warehouse, commit_user="job", checkpoint=str(tmp_path / checkpoint),
-            trigger={"availableNow": True}, **how,
+            trigger={"availableNow": True}, **options,
         )  # fmt: skip
         query.awaitTermination()
 
     return run
 
 
-def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(one.values()) for one in table.to_arrow(**how).to_pylist())
+def rows(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**options).to_pylist())
 
 
 def barriers(table: Table) -> list[tuple[str, int]]:
-    return [(one.commit_user, one.commit_identifier) for one in table.store.snapshots.all()]
+    return [(snapshot.commit_user, snapshot.commit_identifier) for snapshot in table.store.snapshots.all()]
 
 
 def test_a_stream_begins_with_the_table_and_goes_on_with_changes(
@@ -91,8 +91,8 @@ def test_changes_tell_of_the_commits_that_made_them(
 ) -> None:
     options = {"bucket": 1, "write-only": True, "changelog-producer": "lookup"}
     source = catalog.create_table("a.told", SCHEMA, primary_key=["id"], options=options)
-    told = pa.schema([("kind", pa.string()), *SCHEMA, ("snapshot_id", pa.int64()), ("job", pa.string())])
-    log = catalog.create_table("a.log", told)
+    log_schema = pa.schema([("kind", pa.string()), *SCHEMA, ("snapshot_id", pa.int64()), ("job", pa.string())])
+    log = catalog.create_table("a.log", log_schema)
     named = {"read.changelog": "true", "metadata-columns": "snapshot_id,job"}
     for number, data in enumerate((batch((1, "a"), (2, "a")), batch((2, "b"))), start=1):
         source.write(data, commit_id=CommitId(f"job {number}"))
@@ -121,7 +121,7 @@ def test_several_snapshots_are_taken_at_once_on_demand(
     for number in range(5):
         source.write(batch((number, "x")))
     run(stream(**{"scan.mode": "from-snapshot", "scan.snapshot-id": "1", "snapshots-per-batch": "3"}), sink)
-    assert [one.delta_record_count for one in sink.store.snapshots.all()] == [3, 2]
+    assert [snapshot.delta_record_count for snapshot in sink.store.snapshots.all()] == [3, 2]
 
 
 def test_a_branch_is_streamed_like_a_table(
@@ -381,7 +381,7 @@ def _followed(table: Table, options: dict[str, str], offset: Any = None) -> tupl
     end = json.loads(json.dumps(reader.latestOffset(start, None)))  # type: ignore[arg-type]
     batches = [rows for partition in reader.partitions(start, end) for rows in reader.read(partition)]
     reader.commit(end)
-    return end, sorted(tuple(row.values()) for one in batches for row in one.to_pylist())
+    return end, sorted(tuple(row.values()) for record_batch in batches for row in record_batch.to_pylist())
 
 
 @pytest.mark.parametrize("consumer", [{}, {"consumer-id": "report"}], ids=["checkpoint", "consumer"])

@@ -47,13 +47,13 @@ def planned(stream: Any, checkpoint: list[Any]) -> None:
 
 def rest(stream: Any, checkpoint: list[Any]) -> list[int]:
     """What a stream that is begun again reads: the step of its checkpoint, and all that has come since."""
-    start, found = stream.initialOffset(), []
+    start, keys = stream.initialOffset(), []
     while True:
         end = checkpoint.pop(0) if checkpoint else json.loads(json.dumps(stream.latestOffset(start, None)))
         if end == start:
-            return sorted(found)
+            return sorted(keys)
         for partition in stream.partitions(start, end):
-            found += [key for batch in stream.read(partition) for key in batch.column("id").to_pylist()]
+            keys += [key for batch in stream.read(partition) for key in batch.column("id").to_pylist()]
         stream.commit(end)
         start = end
 

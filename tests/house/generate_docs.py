@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 
 def options_page() -> str:
     """The options of tables, as `storage/options.py` and the files it is made of declare them."""
-    older = ", ".join(f"`{one}` (`{key}`)" for key, others in OLDER_KEYS.items() for one in others)
+    older = ", ".join(f"`{older_key}` (`{key}`)" for key, others in OLDER_KEYS.items() for older_key in others)
     lines = [
         "# Options of tables",
         "",
@@ -58,18 +58,18 @@ def options_page() -> str:
 
 def _declared(options: type[Options], *without: type[Options]) -> Iterator[str]:
     """The lines of a table of options; those of the classes in `without` stand in tables of their own."""
-    elsewhere = {one["key"] for others in without for one in others.declared()}
+    elsewhere = {option["key"] for others in without for option in others.declared()}
     yield "| option | default | kind | meaning |"
     yield "|---|---|---|---|"
-    for one in options.declared():
-        if one["key"] not in elsewhere:
-            default = f"`{one['default']}`" if one["default"] else ""
-            yield f"| `{one['key']}` | {default} | {one['kind']} | {one['meaning']} |"
+    for option in options.declared():
+        if option["key"] not in elsewhere:
+            default = f"`{option['default']}`" if option["default"] else ""
+            yield f"| `{option['key']}` | {default} | {option['kind']} | {option['meaning']} |"
 
 
 def _of_paimon() -> list[str]:
     """The options of Paimon that are not followed, accepted and refused ones, each with the reason."""
-    followed = {one["key"] for one in TableOptions.declared()}
+    followed = {option["key"] for option in TableOptions.declared()}
     lines = [
         "",
         "## Accepted without effect",
@@ -84,7 +84,7 @@ def _of_paimon() -> list[str]:
     for key, (reason, harmless) in sorted(REFUSED.items()):
         if key not in followed:
             lines.append(
-                f"| `{key}` | {', '.join(f'`{one}`' for one in harmless if one)} | {reason[:1].upper()}{reason[1:]} |"
+                f"| `{key}` | {', '.join(f'`{value}`' for value in harmless if value)} | {reason[:1].upper()}{reason[1:]} |"
             )
     return lines
 

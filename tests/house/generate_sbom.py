@@ -39,20 +39,20 @@ class Pin:
 
 def pins(text: str) -> list[Pin]:
     """What a lock file pins. Raises ValueError for a line that is none of its kind."""
-    found: list[Pin] = []
+    read_pins: list[Pin] = []
     for line in text.splitlines():
         hashes = tuple(_HASH.findall(line))
         if line.startswith(" "):
-            if not hashes or not found:
+            if not hashes or not read_pins:
                 raise ValueError(f"{line!r} is no hash of a pin")
-            last = found[-1]
-            found[-1] = Pin(last.name, last.version, last.marker, tuple(sorted({*last.hashes, *hashes})))
+            last = read_pins[-1]
+            read_pins[-1] = Pin(last.name, last.version, last.marker, tuple(sorted({*last.hashes, *hashes})))
         elif line and not line.startswith("#"):
             pinned = _PINNED.match(line)
             if pinned is None:
                 raise ValueError(f"{line!r} is no pin")
-            found.append(Pin(pinned["name"], pinned["version"], pinned["marker"] or "", hashes))
-    return found
+            read_pins.append(Pin(pinned["name"], pinned["version"], pinned["marker"] or "", hashes))
+    return read_pins
 
 
 def own_version() -> str:
@@ -65,19 +65,19 @@ def bill(locks: Mapping[str, str], project: Mapping[str, Any]) -> dict[str, Any]
     version = own_version()
     components: dict[str, dict[str, Any]] = {}
     for file, scope in LOCKS.items():
-        for one in pins(locks[file]):
-            name = re.sub(r"[-_.]+", "-", one.name).lower()
-            purl = f"pkg:pypi/{name}@{one.version}"
+        for pin in pins(locks[file]):
+            name = re.sub(r"[-_.]+", "-", pin.name).lower()
+            purl = f"pkg:pypi/{name}@{pin.version}"
             known = components.setdefault(purl, {
-                "type": "library", "bom-ref": purl, "name": name, "version": one.version, "scope": scope, "purl": purl,
-                "hashes": [{"alg": "SHA-256", "content": content} for content in one.hashes], "properties": [],
+                "type": "library", "bom-ref": purl, "name": name, "version": pin.version, "scope": scope, "purl": purl,
+                "hashes": [{"alg": "SHA-256", "content": content} for content in pin.hashes], "properties": [],
             })  # fmt: skip
             known["properties"].append({"name": "snapline:lock", "value": file})
-            if one.marker:
-                known["properties"].append({"name": "snapline:marker", "value": one.marker})
-    listed = sorted(components.values(), key=lambda one: (one["name"], one["version"]))
+            if pin.marker:
+                known["properties"].append({"name": "snapline:marker", "value": pin.marker})
+    listed = sorted(components.values(), key=lambda component: (component["name"], component["version"]))
     own = f"pkg:pypi/{project['name']}@{version}"
-    found = {
+    document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
         "version": 1,
         "metadata": {
@@ -88,12 +88,12 @@ def bill(locks: Mapping[str, str], project: Mapping[str, Any]) -> dict[str, Any]
         },
         "components": listed,
         "dependencies": [
-            {"ref": own, "dependsOn": [one["bom-ref"] for one in listed if one["scope"] == "required"]},
+            {"ref": own, "dependsOn": [component["bom-ref"] for component in listed if component["scope"] == "required"]},
         ],
     }  # fmt: skip
     # No time and no chance: what is the same has the same number.
-    number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(found, sort_keys=True))
-    return {**found, "serialNumber": f"urn:uuid:{number}"}
+    number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(document, sort_keys=True))
+    return {**document, "serialNumber": f"urn:uuid:{number}"}
 
 
 def text() -> str:

@@ -151,13 +151,13 @@ class Sources:
 
     def _documented_by_a_base(self, module: Module, owner: ast.ClassDef, method: str) -> bool:
         for base in owner.bases:
-            found = self._class(module, ast.unparse(base).split("[")[0])
-            if found is None:
+            definition = self._class(module, ast.unparse(base).split("[")[0])
+            if definition is None:
                 continue
-            for node in found[1].body:
+            for node in definition[1].body:
                 if isinstance(node, Function) and node.name == method and ast.get_docstring(node):
                     return True
-            if self._documented_by_a_base(*found, method):
+            if self._documented_by_a_base(*definition, method):
                 return True
         return False
 
@@ -215,15 +215,21 @@ def measure(sources: Sources, package: str) -> Measures:
 def table(measures: dict[str, Measures]) -> str:
     """The measures as text: a row for each, a column for each package."""
     rows = {
-        "files": [str(found.files) for found in measures.values()],
-        "lines": [str(found.lines) for found in measures.values()],
-        "lines of the largest file": [str(found.largest.lines) for found in measures.values()],
-        f"files over {FILE_LINES} lines": [str(len(found.long_files)) for found in measures.values()],
-        f"functions over {FUNCTION_LINES} lines": [str(len(found.long_functions)) for found in measures.values()],
-        "own imports in functions": [str(len(found.own_imports)) for found in measures.values()],
-        "fmt: skip, fmt: off": [str(len(found.formatter_off)) for found in measures.values()],
-        "public functions": [str(found.public_functions) for found in measures.values()],
-        "of them without docstring": [f"{found.undocumented_percent:.1f} %" for found in measures.values()],
+        "files": [str(package_measures.files) for package_measures in measures.values()],
+        "lines": [str(package_measures.lines) for package_measures in measures.values()],
+        "lines of the largest file": [str(package_measures.largest.lines) for package_measures in measures.values()],
+        f"files over {FILE_LINES} lines": [
+            str(len(package_measures.long_files)) for package_measures in measures.values()
+        ],
+        f"functions over {FUNCTION_LINES} lines": [
+            str(len(package_measures.long_functions)) for package_measures in measures.values()
+        ],
+        "own imports in functions": [str(len(package_measures.own_imports)) for package_measures in measures.values()],
+        "fmt: skip, fmt: off": [str(len(package_measures.formatter_off)) for package_measures in measures.values()],
+        "public functions": [str(package_measures.public_functions) for package_measures in measures.values()],
+        "of them without docstring": [
+            f"{package_measures.undocumented_percent:.1f} %" for package_measures in measures.values()
+        ],
     }
     lines = [f"{'':28}" + "".join(f"{package:>17}" for package in measures)]
     lines += [f"{name:28}" + "".join(f"{value:>17}" for value in values) for name, values in rows.items()]
@@ -233,20 +239,26 @@ def table(measures: dict[str, Measures]) -> str:
 def listing(measures: dict[str, Measures]) -> str:
     """Where each counted thing stands, under a heading for each measure."""
     headings = {
-        f"Files over {FILE_LINES} lines": [finding for found in measures.values() for finding in found.long_files],
-        f"Functions over {FUNCTION_LINES} lines": [
-            finding for found in measures.values() for finding in found.long_functions
+        f"Files over {FILE_LINES} lines": [
+            finding for package_measures in measures.values() for finding in package_measures.long_files
         ],
-        "Own imports in functions": [finding for found in measures.values() for finding in found.own_imports],
-        "fmt: skip, fmt: off": [finding for found in measures.values() for finding in found.formatter_off],
+        f"Functions over {FUNCTION_LINES} lines": [
+            finding for package_measures in measures.values() for finding in package_measures.long_functions
+        ],
+        "Own imports in functions": [
+            finding for package_measures in measures.values() for finding in package_measures.own_imports
+        ],
+        "fmt: skip, fmt: off": [
+            finding for package_measures in measures.values() for finding in package_measures.formatter_off
+        ],
         "Public functions without docstring": [
-            finding for found in measures.values() for finding in found.undocumented
+            finding for package_measures in measures.values() for finding in package_measures.undocumented
         ],
     }
     return "\n".join(
         line
         for heading, findings in headings.items()
-        for line in ["", f"{heading}:", *(f"  {one}" for one in findings)]
+        for line in ["", f"{heading}:", *(f"  {entry}" for entry in findings)]
     )
 
 

@@ -29,9 +29,9 @@ def test_every_command_and_those_of_groups_have_a_section() -> None:
                 yield from headings(command, (*path, name))
 
     page = (DOCS / "cli.md").read_text()
-    found = list(headings(cli))
-    assert "\n### branch publish\n" in found
-    assert [heading for heading in found if heading not in page] == []
+    expected = list(headings(cli))
+    assert "\n### branch publish\n" in expected
+    assert [heading for heading in expected if heading not in page] == []
 
 
 def test_every_section_of_a_page_that_the_code_names_is_there() -> None:

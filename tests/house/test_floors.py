@@ -131,13 +131,13 @@ def imports(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[list[str
         if at_run_time and id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield one.name.split("."), one.name, node.lineno
+            for alias in node.names:
+                yield alias.name.split("."), alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             parts = base + (node.module.split(".") if node.module else [])
-            for one in node.names:
-                yield [*parts, one.name], ast.unparse(node), node.lineno
+            for alias in node.names:
+                yield [*parts, alias.name], ast.unparse(node), node.lineno
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -215,8 +215,8 @@ def test_a_library_is_imported_in_its_rooms_alone(library: str) -> None:
 def test_duckdb_is_opened_in_one_place() -> None:
     """Where the doors of a connection are closed; `from_arrow` gives an asset's own function, which is Python, its rows."""
     opens = re.compile(r"\bduckdb\.(connect|sql|query|execute|read_\w+|from_(?!arrow)\w+|default_connection)\(")
-    found = [str(path.relative_to(ROOT)) for path in modules() if opens.search(path.read_text())]
-    assert found == ["storage/engines/duckdb_connection.py"]
+    openers = [str(path.relative_to(ROOT)) for path in modules() if opens.search(path.read_text())]
+    assert openers == ["storage/engines/duckdb_connection.py"]
 
 
 def test_importing_the_store_loads_no_engine() -> None:
@@ -286,9 +286,9 @@ def test_a_command_that_waits_says_the_same_before_and_after_it_is_loaded() -> N
 
 
 def test_own_imports_in_functions_are_few_and_say_what_waits_behind_them() -> None:
-    found = [each for package in PACKAGES for each in measure(Sources(), package).own_imports]
-    assert len(found) < 10
-    for each in found:
+    own_imports = [each for package in PACKAGES for each in measure(Sources(), package).own_imports]
+    assert len(own_imports) < 10
+    for each in own_imports:
         above = (ROOT / each.path).read_text().splitlines()[each.line - 2]
         assert above.lstrip().startswith("# "), f"{each} says no reason"
 

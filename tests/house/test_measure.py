@@ -16,14 +16,14 @@ def measured(root: Path, modules: dict[str, str]) -> Measures:
 
 def test_long_files_and_functions_are_named(tmp_path: Path) -> None:
     long = "def long() -> None:\n" + "    pass\n" * 60
-    found = measured(
+    measures = measured(
         tmp_path,
         {"big.py": long + "\n" * 440, "small.py": "class A:\n    def inner(self):\n" + "        pass\n" * 59},
     )
-    assert (found.files, found.lines) == (2, 501 + 61)
-    assert [str(size) for size in found.long_files] == ["storage/big.py: 501 lines"]
-    assert str(found.largest) == "storage/big.py: 501 lines"
-    assert [str(one) for one in found.long_functions] == ["storage/big.py:1: long has 61 lines"]
+    assert (measures.files, measures.lines) == (2, 501 + 61)
+    assert [str(size) for size in measures.long_files] == ["storage/big.py: 501 lines"]
+    assert str(measures.largest) == "storage/big.py: 501 lines"
+    assert [str(finding) for finding in measures.long_functions] == ["storage/big.py:1: long has 61 lines"]
 
 
 def test_own_imports_are_counted_in_functions_alone_and_once_each(tmp_path: Path) -> None:
@@ -40,20 +40,23 @@ def outer():
         import storage.b
         from lineage import c
 """
-    found = measured(tmp_path, {"room/module.py": text})
-    assert [one.text for one in found.own_imports] == [
+    measures = measured(tmp_path, {"room/module.py": text})
+    assert [finding.text for finding in measures.own_imports] == [
         "from .a import x, y",
         "import storage.b",
         "from lineage import c",
     ]
-    assert [one.line for one in found.own_imports] == [10, 11, 12]
+    assert [finding.line for finding in measures.own_imports] == [10, 11, 12]
 
 
 def test_lines_that_the_formatter_leaves_alone_are_counted(tmp_path: Path) -> None:
-    found = measured(
+    measures = measured(
         tmp_path, {"a.py": "x = 1  # fmt: skip\n# fmt: off\ny = [1,2]\n# fmt: on\n", "b.py": "z = 'fmt: skip'\n"}
     )
-    assert [(one.path, one.line) for one in found.formatter_off] == [("storage/a.py", 1), ("storage/a.py", 2)]
+    assert [(finding.path, finding.line) for finding in measures.formatter_off] == [
+        ("storage/a.py", 1),
+        ("storage/a.py", 2),
+    ]
 
 
 def test_a_method_is_documented_by_its_base_in_these_packages(tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ class Base:
 
     def silent(self): ...
 '''
-    found = measured(
+    measures = measured(
         tmp_path,
         {
             "ground/base.py": base,
@@ -85,8 +88,8 @@ class Foreign(Other):
 """,
         },
     )
-    assert found.public_functions == 6
-    assert [f"{one.path} {one.text}" for one in found.undocumented] == [
+    assert measures.public_functions == 6
+    assert [f"{finding.path} {finding.text}" for finding in measures.undocumented] == [
         "storage/ground/base.py Base.silent",
         "storage/own.py Own.silent",
         "storage/own.py Foreign.told",
@@ -119,14 +122,14 @@ class Shown:
 
     def get(self, a): ...
 '''
-    found = measured(tmp_path, {"a.py": text})
-    assert (found.public_functions, [one.text for one in found.undocumented]) == (3, ["Shown.get"])
-    assert round(found.undocumented_percent, 1) == 33.3
+    measures = measured(tmp_path, {"a.py": text})
+    assert (measures.public_functions, [finding.text for finding in measures.undocumented]) == (3, ["Shown.get"])
+    assert round(measures.undocumented_percent, 1) == 33.3
 
 
 def test_the_table_has_a_column_for_each_package_and_the_list_says_where(tmp_path: Path) -> None:
-    found = measured(tmp_path, {"a.py": "def f():\n    from . import b\n"})
-    shown = table({"storage": found})
+    measures = measured(tmp_path, {"a.py": "def f():\n    from . import b\n"})
+    shown = table({"storage": measures})
     assert shown.splitlines()[0].split() == ["storage"]
     assert ["own", "imports", "in", "functions", "1"] in [line.split() for line in shown.splitlines()]
-    assert "Own imports in functions:\n  storage/a.py:2: from . import b" in listing({"storage": found})
+    assert "Own imports in functions:\n  storage/a.py:2: from . import b" in listing({"storage": measures})

@@ -12,16 +12,16 @@ from tests.house.generate_sbom import LOCKS, ROOT, bill, pins, text
 
 
 def test_everything_that_a_lock_file_pins_is_in_the_bill() -> None:
-    components = {one["purl"]: one for one in json.loads(text())["components"]}
+    components = {component["purl"]: component for component in json.loads(text())["components"]}
     assert set(LOCKS) == {path.name for path in ROOT.glob("requirements*.lock")}
     for file, scope in LOCKS.items():
         lines = re.findall(r"^([\w.\-]+)==([^\s;\\]+)", (ROOT / file).read_text(), re.MULTILINE)
         assert len(pins((ROOT / file).read_text())) == len(lines) > 0
         for name, version in lines:
-            found = components[f"pkg:pypi/{re.sub(r'[-_.]+', '-', name).lower()}@{version}"]
-            assert {"name": "snapline:lock", "value": file} in found["properties"]
-            assert found["hashes"]
-            assert scope != "required" or found["scope"] == "required"
+            component = components[f"pkg:pypi/{re.sub(r'[-_.]+', '-', name).lower()}@{version}"]
+            assert {"name": "snapline:lock", "value": file} in component["properties"]
+            assert component["hashes"]
+            assert scope != "required" or component["scope"] == "required"
     assert len(components) > 150
 
 
@@ -32,7 +32,7 @@ def test_the_bill_is_the_same_whenever_it_is_made(tmp_path: Path) -> None:
     value = json.loads(text())
     assert (value["bomFormat"], value["specVersion"], value["version"]) == ("CycloneDX", "1.6", 1)
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", value["serialNumber"])
-    refs = [one["bom-ref"] for one in value["components"]]
+    refs = [component["bom-ref"] for component in value["components"]]
     assert len(refs) == len(set(refs))
     assert set(value["dependencies"][0]["dependsOn"]) <= set(refs)
     assert (

@@ -171,8 +171,8 @@ def test_the_statements_of_the_page_on_sql(run_sql: Callable[[str], Any], tmp_pa
     table = Session().catalog.create_table("default.prices", schema, primary_key=["id"], options={"bucket": "1"})
     table.write(pa.table([[1, 2], [9.5, 3.0]], schema=schema), commit_id=CommitId("import", 1))
     table.write(pa.table([[2, 3], [3.5, 7.0]], schema=schema), commit_id=CommitId("correction", 1))
-    told = [tuple(row.values()) for row in run_sql(prices.text).to_arrow().to_pylist()]
-    assert told == [(1, 9.5, "import", 1), (2, 3.5, "correction", 2), (3, 7.0, "correction", 2)]
+    answer = [tuple(row.values()) for row in run_sql(prices.text).to_arrow().to_pylist()]
+    assert answer == [(1, 9.5, "import", 1), (2, 3.5, "correction", 2), (3, 7.0, "correction", 2)]
     run_sql("CREATE TABLE orders AS SELECT 1 AS id, DATE '2024-05-01' AS day")
     run_sql(exports.text.replace("/data/out", str(tmp_path / "out")))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders", "orders.csv.gz", "orders.parquet"]

@@ -49,14 +49,14 @@ def settle(catalog: Catalog) -> None:
 Question = Callable[[Catalog], Any]
 
 
-def questions(catalog: Catalog, *, told: bool) -> Iterator[tuple[tuple[str, ...], Question]]:
+def questions(catalog: Catalog, *, with_changes: bool) -> Iterator[tuple[tuple[str, ...], Question]]:
     """What is asked of a warehouse, each with its name: first what is seen, by table and branch; then what is wrong."""
     for name in catalog.tables():
         for branch in ["main", *catalog.table(name).branches.names()]:
             yield ("seen", name, branch), partial(_seen, name, branch)
         yield ("wrong", "check", name), lambda catalog, name=name: _checked(catalog.table(name))
         yield ("wrong", "gaps", name), lambda catalog, name=name: list(_gaps(catalog.table(name)))
-        if told:
+        if with_changes:
             yield ("wrong", "changes", name), lambda catalog, name=name: list(_replayed(catalog.table(name)))
         yield ("wrong", "left over", name), lambda catalog, name=name: list(_left_over(catalog.table(name)))
         yield ("wrong", "next write", name), lambda catalog, name=name: list(_next_write(catalog.table(name)))
@@ -70,12 +70,12 @@ def _seen(name: str, branch: str, catalog: Catalog) -> Seen:
         "options": dict(schema.options),
         "rows": held(table),
         "tags": {tag.name: held(table, tag.name) for tag in table.tags.list() if not tag.name.startswith(_RESERVED)},
-        "consumers": sorted(one.name for one in table.consumers.list()),
+        "consumers": sorted(consumer.name for consumer in table.consumers.list()),
     }
 
 
 def _checked(table: Table) -> list[str]:
-    return [f"check: {one}" for one in table.check(deep=True) if not isinstance(one, Unfinished)]
+    return [f"check: {problem}" for problem in table.check(deep=True) if not isinstance(problem, Unfinished)]
 
 
 def _gaps(table: Table) -> Iterator[str]:

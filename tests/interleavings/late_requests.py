@@ -121,14 +121,14 @@ def differences(prepare: Act, calls: Sequence[Act], observe: Act) -> list[str]:
     states: list[State] = []
     for number, act in enumerate(calls):
         states.append(call(number, act, states[-1].files.copy() if states else files.copy(), observe))
-    found = []
+    descriptions = []
     for first, state in enumerate(states):
         for request in state.sent:
             for moment in range(first, len(calls)):
                 wrong = _after(request, moment, states, calls, observe)
                 if wrong:
-                    found.append(f"{request} of call {first}, carried out after call {moment}: {wrong}")
-    return found
+                    descriptions.append(f"{request} of call {first}, carried out after call {moment}: {wrong}")
+    return descriptions
 
 
 def _after(request: Request, moment: int, states: Sequence[State], calls: Sequence[Act], observe: Act) -> str | None:

@@ -110,15 +110,15 @@ class Files:
 
     def listed(self, path: str) -> tuple[tuple[str, int, str, int | None], ...]:
         """Name, size in bytes, kind and time of what is directly in a directory, by name."""
-        found: list[tuple[str, int, str, int | None]] = []
+        entries: list[tuple[str, int, str, int | None]] = []
         for name in self._names.get(path, ()):
             whole = f"{path}/{name}"
             if whole in self.contents:
                 data, modified_ms = self.contents[whole]
-                found.append((name, len(data), "file", modified_ms))
+                entries.append((name, len(data), "file", modified_ms))
             if whole in self.directories:
-                found.append((name, 0, "directory", None))
-        return tuple(sorted(found))
+                entries.append((name, 0, "directory", None))
+        return tuple(sorted(entries))
 
     def _add_name(self, path: str) -> None:
         parent, _, name = path.rpartition("/")
@@ -468,8 +468,8 @@ class MemoryFileIO(FileIO):
         """File by file: nothing deletes a directory at once."""
         step = self.process.step("list all of", path)
         step.reads.add(f"{path}//")
-        for one in self._below(path):
-            self._remove(self.process.step("delete", one), one)
+        for file_path in self._below(path):
+            self._remove(self.process.step("delete", file_path), file_path)
         step = self.process.step("remove directory", path)
         step.reads.add(f"{path}//")
         if self._below(path) and self._local:
@@ -569,27 +569,27 @@ class MemoryFileIO(FileIO):
         if self._below(target) or self._inside(target):
             raise OSError(errno.ENOTEMPTY, target)
         step.writes |= {f"{path}//", f"{target}//"}
-        for one in self._below(path):
-            self._files.move(self.process.name, one, target + one.removeprefix(path))
+        for file_path in self._below(path):
+            self._files.move(self.process.name, file_path, target + file_path.removeprefix(path))
         inside = self._inside(path)
         self._forget_directory(step, path)
         self._make_directories(step, target)
-        for one in inside:
-            self._files.add_directory(target + one.removeprefix(path))
+        for directory in inside:
+            self._files.add_directory(target + directory.removeprefix(path))
 
     def _copy_and_delete(self, paths: Sequence[str], path: str, target: str) -> None:
-        for one in paths:
-            step = self.process.step("copy", one)
-            step.reads.add(one)
-            self._put(step, target + one.removeprefix(path), self._content(one))
-        for one in paths:
-            self._remove(self.process.step("delete", one), one)
+        for file_path in paths:
+            step = self.process.step("copy", file_path)
+            step.reads.add(file_path)
+            self._put(step, target + file_path.removeprefix(path), self._content(file_path))
+        for file_path in paths:
+            self._remove(self.process.step("delete", file_path), file_path)
 
     def _below(self, path: str) -> list[str]:
-        return sorted(one for one in self._files.contents if one.startswith(f"{path}/"))
+        return sorted(file_path for file_path in self._files.contents if file_path.startswith(f"{path}/"))
 
     def _inside(self, path: str) -> set[str]:
-        return {one for one in self._files.directories if one.startswith(f"{path}/")}
+        return {directory for directory in self._files.directories if directory.startswith(f"{path}/")}
 
     def _put(self, step: Step, path: str, data: bytes) -> None:
         step.writes.add(path)
@@ -616,8 +616,8 @@ class MemoryFileIO(FileIO):
     def _forget_directory(self, step: Step, path: str) -> None:
         if path in self._files.directories:
             step.writes |= {f"{path}//", f"{_parent(path)}/"}
-            for one in {path, *self._inside(path)}:
-                self._files.drop_directory(one)
+            for directory in {path, *self._inside(path)}:
+                self._files.drop_directory(directory)
 
     def _forget_empty(self, step: Step, path: str) -> None:
         """On object stores a directory is there as long as a file is in it."""

@@ -221,7 +221,7 @@ def _view(catalog: Catalog) -> Any:
 
 def _check(table: Table) -> list[str]:
     """What is broken; what others are about is theirs."""
-    return [str(one) for one in table.check() if not isinstance(one, Unfinished)]
+    return [str(problem) for problem in table.check() if not isinstance(problem, Unfinished)]
 
 
 def _undo(catalog: Catalog) -> None:
@@ -255,8 +255,8 @@ def _write_and_adopt(catalog: Catalog) -> None:
 
 ROWS = (KEYED, PLAIN, DYNAMIC, MARKED, MARKED_PLAIN, LOOKED_UP)
 OPERATIONS = {
-    one.name: one
-    for one in [
+    operation.name: operation
+    for operation in [
         Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
                   scenarios=SCENARIOS, once=True),
         Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))),

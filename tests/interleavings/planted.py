@@ -64,8 +64,8 @@ def _instead(target: object, name: str, value: object) -> Patch:
 
 def _both(*patches: Patch) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
-        for one in patches:
-            one(patch)
+        for plant in patches:
+            plant(patch)
 
     return apply
 
@@ -113,25 +113,25 @@ def _rename_by_copy(self: TagFiles, tag: Tag, new_name: str, taken: Exception) -
 _become, _rollback_to = merge_branch.become, rollback.rollback_to
 
 
-def _become_on_the_newest(store: TableStore, target: Any, judged: Snapshot | None, **how: Any) -> Snapshot | None:
+def _become_on_the_newest(store: TableStore, target: Any, judged: Snapshot | None, **arguments: Any) -> Snapshot | None:
     """What came after the verdict is taken for what was judged."""
-    return _become(store, target, store.snapshots.latest(), **how)
+    return _become(store, target, store.snapshots.latest(), **arguments)
 
 
-def _close_and_roll_back(store: TableStore, target: Snapshot, **how: Any) -> Snapshot | None:
+def _close_and_roll_back(store: TableStore, target: Snapshot, **arguments: Any) -> Snapshot | None:
     """In two steps: whoever repeats the first alone goes on."""
     reason = f"a rollback to snapshot {target.id}"
     latest = store.snapshots.latest()
     closing = latest if close.closed_for(latest) == reason else close.close(store, latest, reason)
     if closing is not None:
         close.open_again(store, closing)
-    return _rollback_to(store, target, **how)
+    return _rollback_to(store, target, **arguments)
 
 
 def _roll_back_whatever_came(
-    store: TableStore, target: Snapshot, *, judged: Snapshot | None = None, **how: Any
+    store: TableStore, target: Snapshot, *, judged: Snapshot | None = None, **arguments: Any
 ) -> Snapshot | None:
-    return _rollback_to(store, target, **how)
+    return _rollback_to(store, target, **arguments)
 
 
 def _guard_nothing(*_: object, **__: object) -> Callable[[object], None]:

@@ -90,37 +90,37 @@ def recall(
     if _kept > _CALLS_KEPT:
         forget_what_was_done()
     if since is None:
-        told, at = _told.setdefault((what, process.name, process.is_local), _Told()), 0
+        record, at = _told.setdefault((what, process.name, process.is_local), _Told()), 0
         so_far: list[tuple[_Call, Any]] = []
     else:
-        told, at, so_far = since.told, since.at, list(since.so_far)
+        record, at, so_far = since.told, since.at, list(since.so_far)
     file_io = MemoryFileIO(process)
     while True:
         if marks is not None and process.is_between:
-            marks.append(Mark(process.files.copy(with_events=True), list(process.steps), list(so_far), told, at))
-        if at == len(told.calls):
+            marks.append(Mark(process.files.copy(with_events=True), list(process.steps), list(so_far), record, at))
+        if at == len(record.calls):
             break
-        call = told.calls[at]
+        call = record.calls[at]
         answer = _answer(file_io, call)
         so_far.append((call, answer))
-        if answer == told.answers[at]:
+        if answer == record.answers[at]:
             at += 1
             continue
-        other = told.others.get((at, answer))
+        other = record.others.get((at, answer))
         if other is None:
-            told.others[at, answer] = told = _Told()
+            record.others[at, answer] = record = _Told()
             break
-        told, at = other, 0
-    if told.end is None:
-        process.heard = _Tape(so_far, told)
+        record, at = other, 0
+    if record.end is None:
+        process.heard = _Tape(so_far, record)
         try:
-            told.end = (do(),)
+            record.end = (do(),)
         except Exception as error:
-            told.end = _Raised(type(error), error.args)
+            record.end = _Raised(type(error), error.args)
             raise
-    elif isinstance(told.end, _Raised):
-        raise told.end.error()
-    return told.end[0]
+    elif isinstance(record.end, _Raised):
+        raise record.end.error()
+    return record.end[0]
 
 
 def _answer(owner: Any, call: _Call) -> Any:
@@ -133,9 +133,9 @@ def _answer(owner: Any, call: _Call) -> Any:
 class _Tape:
     """Tells a process what was answered so far, and keeps what it asks from then on."""
 
-    def __init__(self, so_far: list[tuple[_Call, Any]], told: _Told) -> None:
+    def __init__(self, so_far: list[tuple[_Call, Any]], record: _Told) -> None:
         self._so_far = iter(so_far)
-        self._told = told
+        self._told = record
         self._is_asked = False
         self._is_over = False
 

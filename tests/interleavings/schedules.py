@@ -82,10 +82,10 @@ class Violation:
     what: str
 
     def __str__(self) -> str:
-        one = self.schedule
-        dies = "" if one.dies is None else f", the first dies after {one.dies} steps and is repeated"
-        stopped = f"{one.first!r} stopped before step {one.point} ({self.step})"
-        return f"[{one.place}] {stopped}, then {one.second!r}{dies}: {self.what}"
+        schedule = self.schedule
+        dies = "" if schedule.dies is None else f", the first dies after {schedule.dies} steps and is repeated"
+        stopped = f"{schedule.first!r} stopped before step {schedule.point} ({self.step})"
+        return f"[{schedule.place}] {stopped}, then {schedule.second!r}{dies}: {self.what}"
 
 
 class Broken(BaseException):
@@ -206,7 +206,7 @@ def _judge(place: Place, files: Files, *, whole: bool = True) -> tuple[Seen, lis
 def _settled(place: Place, catalog: Catalog) -> list[tuple[tuple[str, ...], Question]]:
     """What can be asked once nothing is open any more."""
     settle(catalog)
-    return list(questions(catalog, told=place.scenario not in KEYLESS))
+    return list(questions(catalog, with_changes=place.scenario not in KEYLESS))
 
 
 def _asked(place: Place, name: Sequence[str], question: Question, files: Files) -> Any:
@@ -271,12 +271,12 @@ def judged(place: Place, files: Files, groups: Sequence[Sequence[str]], answers:
     """What is wrong once all operations have ended. `groups`: those of a group ran side by side, groups after each other;
     `answers` are theirs, in that order; None is the answer of those that died.
     """
-    seen, found = _judged(place, files)
-    wrong = [*rewritten_history(files, hints_rise=place.is_local), *found]
+    seen, problems = _judged(place, files)
+    wrong = [*rewritten_history(files, hints_rise=place.is_local), *problems]
     wrong += _unfounded(place, [name for group in groups for name in group], answers)
     if not wrong and not explained(place, groups, answers, seen):
         names = [name for group in groups for name in group]
-        shown = [(name, one and (one.kind, one.said)) for name, one in zip(names, answers, strict=True)]
+        shown = [(name, answer and (answer.kind, answer.said)) for name, answer in zip(names, answers, strict=True)]
         wrong.append(f"no order explains {shown}; then: {_difference(place, names, seen)}")
     return wrong
 
@@ -306,17 +306,18 @@ def _explained(
 ) -> bool:
     numbers = iter(range(len(names)))
     orders = product(*(list(_orders([next(numbers) for _ in group])) for group in groups))
-    for order in sorted((tuple(chain(*one)) for one in orders), key=len, reverse=True):
-        done = {names[one] for one in order}
+    for order in sorted((tuple(chain(*combination)) for combination in orders), key=len, reverse=True):
+        done = {names[index] for index in order}
         if any(_is_twice(name, done) for name in done):
             continue
         left_out = set(range(len(names))) - set(order)
-        if any(_must_be_in(answers[one]) and not _is_part(names[one], done) for one in left_out):
+        if any(_must_be_in(answers[index]) and not _is_part(names[index], done) for index in left_out):
             continue
-        said, state = serial(place, tuple(names[one] for one in order))
+        said, state = serial(place, tuple(names[index] for index in order))
         if state == seen and all(
-            _agrees(_operation(names[one]), answers[one], told) or _went_at_once(place, answers[one], told)
-            for one, told in zip(order, said, strict=True)
+            _agrees(_operation(names[index]), answers[index], serial_answer)
+            or _went_at_once(place, answers[index], serial_answer)
+            for index, serial_answer in zip(order, said, strict=True)
         ):
             return True
     return False
@@ -331,12 +332,15 @@ def _unfounded(place: Place, names: Sequence[str], answers: Sequence[Answer | No
         others = [*names[:number], *names[number + 1 :]]
         if kind in _OVERTAKEN or (_GONE.match(answer.said) and any(_operation(name).takes_away for name in others)):
             continue
-        told = (
+        serial_answers = (
             serial(place, (*before, names[number]))[0][-1]
             for count in range(min(len(others), _MOST_BEFORE) + 1)
             for before in permutations(others, count)
         )
-        if not any(one.kind == FAILED and one.said.startswith(f"{kind}:") for one in told):
+        if not any(
+            serial_answer.kind == FAILED and serial_answer.said.startswith(f"{kind}:")
+            for serial_answer in serial_answers
+        ):
             yield f"{names[number]!r} fails as in no order: {answer.said}"
 
 
@@ -363,20 +367,25 @@ def _orders(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return chain(*(permutations(numbers, count) for count in range(len(numbers) + 1)))
 
 
-def _agrees(operation: Operation, answer: Answer | None, told: Answer) -> bool:
-    if answer is None or (answer.kind == FAILED and (operation.may_remain or told.kind == FAILED)):
+def _agrees(operation: Operation, answer: Answer | None, serial_answer: Answer) -> bool:
+    if answer is None or (answer.kind == FAILED and (operation.may_remain or serial_answer.kind == FAILED)):
         return True
     if answer.kind == FAILED and str(answer.said).startswith("CommitOutcomeUnknown"):
         # It may have been done.
         return True
-    return answer == told
+    return answer == serial_answer
 
 
-def _went_at_once(place: Place, answer: Answer | None, told: Answer) -> bool:
+def _went_at_once(place: Place, answer: Answer | None, serial_answer: Answer) -> bool:
     """Whether what two processes delete at the same moment counts as deleted by both: an answer to a deletion may be lost on its
     way from an object store, so that nobody can say whose it was.
     """
-    return not place.is_local and answer == Answer(DONE, None) and told.kind == FAILED and "does not exist" in told.said
+    return (
+        not place.is_local
+        and answer == Answer(DONE, None)
+        and serial_answer.kind == FAILED
+        and "does not exist" in serial_answer.said
+    )
 
 
 def _difference(place: Place, names: Sequence[str], seen: Seen) -> str:
@@ -384,7 +393,7 @@ def _difference(place: Place, names: Sequence[str], seen: Seen) -> str:
     expected = serial(place, tuple(names[:2]))[1]
     parts = []
     for where in sorted({*seen, *expected}):
-        ours, theirs = (one.get(where, {}) for one in (seen, expected))
+        ours, theirs = (contents.get(where, {}) for contents in (seen, expected))
         parts += [
             f"{where}: {key} is {ours.get(key)}, in order {theirs.get(key)}"
             for key in sorted({*ours, *theirs})
@@ -462,7 +471,7 @@ def _note(outcome: Outcome, schedule: Schedule, steps: Sequence[Step], done: Run
 
 def names_in(scenario: str) -> list[str]:
     """The operations that are tried on the tables of a scenario."""
-    return [one.name for one in OPERATIONS.values() if scenario in one.scenarios]
+    return [operation.name for operation in OPERATIONS.values() if scenario in operation.scenarios]
 
 
 def firsts_in(scenario: str) -> list[str]:

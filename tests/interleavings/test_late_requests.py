@@ -35,10 +35,10 @@ def seen_of(ask: Any) -> Any:
 
 def observe(catalog: Catalog) -> Any:
     """What users see: tables, rows, tags, consumers, branches, views, and what `check` says."""
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for name in catalog.tables():
-        found[name] = seen_of(lambda name=name: _table(catalog, name))
-    return found, seen_of(lambda: catalog.views.names("d") if "d" in catalog.databases() else [])
+        tables[name] = seen_of(lambda name=name: _table(catalog, name))
+    return tables, seen_of(lambda: catalog.views.names("d") if "d" in catalog.databases() else [])
 
 
 def _table(catalog: Catalog, name: str) -> Any:
@@ -136,10 +136,10 @@ REMAINING = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_request_that_is_carried_out_again_changes_nothing(case: str) -> None:
-    found = differences(prepare, CASES[case], observe)
+    descriptions = differences(prepare, CASES[case], observe)
     remaining = REMAINING.get(case)
-    assert [each for each in found if remaining is None or not re.match(remaining, each)] == []
-    assert bool(found) == (remaining is not None)
+    assert [each for each in descriptions if remaining is None or not re.match(remaining, each)] == []
+    assert bool(descriptions) == (remaining is not None)
 
 
 def test_a_table_gets_its_former_name_once_no_late_deletion_can_come() -> None:
@@ -184,6 +184,6 @@ def test_a_recovery_record_that_is_made_again_is_not_deleted_by_the_request_for_
         notes("create", {"a": 1}),
         notes("change", lambda was: {"a": 2}),
     ]
-    found = differences(prepare, calls, read)
+    descriptions = differences(prepare, calls, read)
     # Where it was deleted, and nothing made, it may come back: docs/decisions/0051.
-    assert all("carried out after call 1" in each for each in found)
+    assert all("carried out after call 1" in each for each in descriptions)

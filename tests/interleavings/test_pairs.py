@@ -52,13 +52,17 @@ def explore_all(place: Place, first: str) -> Tried:
     """Every schedule that begins with an operation."""
     began = time.process_time()
     share = _SHARE_OF_INDEXED if place.scenario in INDEXED else _SHARE
-    seconds = [one for one in names_in(place.scenario) if zlib.crc32(f"{place} {first} {one}".encode()) % share == 0]
+    seconds = [
+        candidate
+        for candidate in names_in(place.scenario)
+        if zlib.crc32(f"{place} {first} {candidate}".encode()) % share == 0
+    ]
     outcomes = [explore(place, first, second) for second in seconds]
     return Tried(
-        max((one.points for one in outcomes), default=0),
-        sum(one.schedules for one in outcomes),
+        max((outcome.points for outcome in outcomes), default=0),
+        sum(outcome.schedules for outcome in outcomes),
         time.process_time() - began,
-        [violation for one in outcomes for violation in one.violations],
+        [violation for outcome in outcomes for violation in outcome.violations],
     )
 
 
@@ -97,7 +101,7 @@ def test_what_was_main_is_dropped_though_others_have_cleaned_before(second: str)
 def main(place: str, first: str, point: str, second: str, dies: str | None = None) -> None:
     """Run one schedule and print what is wrong."""
     use_one_thread(setattr)
-    named = {str(one): one for one, _ in CHUNKS}[place]
+    named = {str(known_place): known_place for known_place, _ in CHUNKS}[place]
     schedule = Schedule(named, first, int(point), second, None if dies is None else int(dies))
     print("\n".join(run(schedule).wrong) or "nothing is wrong")
 

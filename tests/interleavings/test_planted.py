@@ -16,11 +16,11 @@ def test_a_known_bug_is_found(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None
     bug.patch(monkeypatch)
     forget_all()
     try:
-        found = explore(bug.place, bug.first, bug.second, every_death=True, until_found=True)
+        outcome = explore(bug.place, bug.first, bug.second, every_death=True, until_found=True)
     finally:
         forget_all()
-    print(f"{bug.place}: {bug.first} x {bug.second}: {found.schedules} schedules until it was found")
-    assert found.violations
+    print(f"{bug.place}: {bug.first} x {bug.second}: {outcome.schedules} schedules until it was found")
+    assert outcome.violations
 
 
 class _Planted:

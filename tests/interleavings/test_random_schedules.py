@@ -61,8 +61,8 @@ def at_random(seed: int, _: Path) -> None:
         names = chance.sample(firsts_in(place.scenario), chance.choice((3, 3, 3, 4)))
         dying = {name: chance.randrange(120) for name in names if chance.random() < _SHARE_DYING}
         wrong = side_by_side(place, names, dying, chance)
-        told = "\n".join(wrong)
-        assert not wrong, f"[{place}] schedule {number} of seed {seed}: {names}, dying at {dying}:\n{told}"
+        message = "\n".join(wrong)
+        assert not wrong, f"[{place}] schedule {number} of seed {seed}: {names}, dying at {dying}:\n{message}"
 
 
 def side_by_side(place: Place, names: Sequence[str], dying: dict[str, int], chance: random.Random) -> list[str]:

@@ -45,7 +45,7 @@ def test_whoever_does_another_thing_on_the_same_answers_is_noticed() -> None:
         file_io = MemoryFileIO(process)
         file_io.exists("/a")
         file_io.exists(f"/{next(numbers)}")
-        return [one.name for one in file_io.list_files("/d")]
+        return [file.name for file in file_io.list_files("/d")]
 
     first = Process("p", files.copy())
     assert recall("what", first, lambda: do(first)) == []

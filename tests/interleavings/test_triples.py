@@ -88,12 +88,12 @@ def schedules(place: Place, first: str) -> Iterator[tuple[int, int, Done]]:
                 yield overtaken, expired, run(place, first, overtaken, expired)
 
 
-@pytest.mark.parametrize(("scenario", "first"), FIRSTS, ids=lambda one: str(one))
+@pytest.mark.parametrize(("scenario", "first"), FIRSTS, ids=lambda parameter: str(parameter))
 def test_what_a_writer_looks_back_at_expires(scenario: str, first: str) -> None:
     place, wrong, count = Place(scenario, is_local=True), [], 0
     for overtaken, expired, done in schedules(place, first):
         count += 1
-        wrong += [f"overtaken at {overtaken}, expired at {expired}: {one}" for one in done.wrong]
+        wrong += [f"overtaken at {overtaken}, expired at {expired}: {violation}" for violation in done.wrong]
     print(f"{place}: {first}: {count} schedules")
     assert count
     assert not wrong, f"{len(wrong)} violations of {count} schedules:\n" + "\n".join(wrong[:_SHOWN])

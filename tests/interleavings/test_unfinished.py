@@ -21,7 +21,7 @@ def killed_at(place: Place, operation: Operation) -> list[tuple[Step, Files]]:
     """The files after each change of an operation whose process dies then."""
     whole = Process("whole", start(place).copy(), place.is_local)
     perform(operation, whole)
-    found = []
+    states = []
     for point, step in enumerate(whole.steps):
         if not step.writes:
             continue
@@ -35,34 +35,34 @@ def killed_at(place: Place, operation: Operation) -> list[tuple[Step, Files]]:
         try:
             perform(operation, process)
         except Killed:
-            found.append((step, files))
-    return found
+            states.append((step, files))
+    return states
 
 
 def refusals(catalog: Catalog) -> dict[str, str]:
     """Which tables and branches refuse a row, and why."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for table in (ORDERS, STOCK, BILLS):
         if not catalog.exists(table):
             continue
-        for name in (table, *(f"{table}$branch_{one}" for one in catalog.table(table).branches.names())):
+        for name in (table, *(f"{table}$branch_{branch}" for branch in catalog.table(table).branches.names())):
             try:
                 catalog.table(name).write(rows(99, day=DAY).select(catalog.table(name).schema.column_names))
             except NotFound:
                 # It has gone.
                 continue
             except StorageError as error:
-                found[name] = f"{type(error).__name__}: {error}"
-    return found
+                reasons[name] = f"{type(error).__name__}: {error}"
+    return reasons
 
 
 def unfinished(catalog: Catalog) -> dict[str, str]:
     """What `check` says, by the name of the table or branch."""
     lines: dict[str, str] = {}
     for table in (ORDERS, STOCK, BILLS):
-        for one in catalog.table(table).check() if catalog.exists(table) else ():
-            if isinstance(one, Unfinished):
-                lines[one.where] = one.what
+        for problem in catalog.table(table).check() if catalog.exists(table) else ():
+            if isinstance(problem, Unfinished):
+                lines[problem.where] = problem.what
     return lines
 
 

@@ -59,7 +59,10 @@ class JavaPaimon:
         primary_key: Sequence[str] = (), options: Mapping[str, str] | None = None, if_not_exists: bool = False,
     ) -> None:  # fmt: skip
         """A new table. `fields`: names and types, as texts of the format or as types."""
-        typed = [[name, one if isinstance(one, str) else one.to_json()] for name, one in fields.items()]
+        typed = [
+            [name, data_type if isinstance(data_type, str) else data_type.to_json()]
+            for name, data_type in fields.items()
+        ]
         self.ask(
             warehouse, table, "create", fields=typed, partition_keys=list(partition_by), primary_keys=list(primary_key),
             options=dict(options or {}), if_not_exists=if_not_exists,
@@ -86,7 +89,7 @@ class JavaPaimon:
         kinds: Sequence[str] | None = None, overwrite: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Commit rows, which have all columns; `fields` are the table's. `kinds`: +I unless given."""
-        values = [[to_json(row[one.name], one.type) for one in fields] for row in plain(rows).to_pylist()]
+        values = [[to_json(row[field.name], field.type) for field in fields] for row in plain(rows).to_pylist()]
         chosen = list(kinds) if kinds is not None else ["+I"] * len(values)
         self.ask(warehouse, table, "write", rows=values, kinds=chosen, overwrite=overwrite)
 
@@ -112,12 +115,12 @@ def to_json(value: Any, data_type: DataType) -> Any:
         nanoseconds = value * _NANOSECONDS[_unit(data_type)]
         return [nanoseconds // 1_000_000, nanoseconds % 1_000_000]
     if data_type.root == "ARRAY" and data_type.element is not None:
-        return [to_json(one, data_type.element) for one in value]
+        return [to_json(member, data_type.element) for member in value]
     if data_type.root in ("MAP", "MULTISET"):
         key, element = _map_types(data_type)
-        return [[to_json(name, key), to_json(one, element)] for name, one in value]
+        return [[to_json(name, key), to_json(member, element)] for name, member in value]
     if data_type.root == "ROW":
-        return [to_json(value[one.name], one.type) for one in data_type.fields]
+        return [to_json(value[field.name], field.type) for field in data_type.fields]
     if data_type.root == "VARIANT":
         return [base64.b64encode(value[part]).decode() for part in _OF_VARIANTS]
     return value
@@ -139,12 +142,12 @@ def from_json(value: Any, data_type: DataType) -> Any:
         assert rest == 0, f"{value} is finer than {data_type}"
         return units
     if data_type.root == "ARRAY" and data_type.element is not None:
-        return [from_json(one, data_type.element) for one in value]
+        return [from_json(member, data_type.element) for member in value]
     if data_type.root in ("MAP", "MULTISET"):
         key, element = _map_types(data_type)
-        return [(from_json(name, key), from_json(one, element)) for name, one in value]
+        return [(from_json(name, key), from_json(member, element)) for name, member in value]
     if data_type.root == "ROW":
-        return {one.name: from_json(inner, one.type) for one, inner in zip(data_type.fields, value, strict=True)}
+        return {field.name: from_json(inner, field.type) for field, inner in zip(data_type.fields, value, strict=True)}
     if data_type.root == "VARIANT":
         return {part: base64.b64decode(held) for part, held in zip(_OF_VARIANTS, value, strict=True)}
     return value

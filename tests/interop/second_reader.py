@@ -90,7 +90,7 @@ def tables_under(directory: Path) -> list[tuple[str, str, Table]]:
 
     Without those of which main was replaced: other readers refuse them (decision 0014).
     """
-    found = []
+    tables = []
     for database in sorted(directory.glob("**/*.db")):
         # A lineage database has such a name too.
         for root in sorted(database.iterdir()) if database.is_dir() else ():
@@ -98,10 +98,10 @@ def tables_under(directory: Path) -> list[tuple[str, str, Table]]:
                 continue
             warehouse, name = str(database.parent), f"{database.name.removesuffix('.db')}.{root.name}"
             try:
-                found.append((warehouse, name, Catalog(warehouse).table(name)))
+                tables.append((warehouse, name, Catalog(warehouse).table(name)))
             except (StorageError, OSError):
                 continue
-    return found
+    return tables
 
 
 def counted(rows: pa.Table, finest: str = "us") -> Counter[str]:
@@ -119,7 +119,7 @@ def counted(rows: pa.Table, finest: str = "us") -> Counter[str]:
 def _unordered(value: Any) -> Any:
     """A value whose maps, which have no order, are sorted."""
     if isinstance(value, dict):
-        return {name: _unordered(one) for name, one in value.items()}
+        return {name: _unordered(member) for name, member in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], tuple):
-        return sorted(((key, _unordered(one)) for key, one in value), key=repr)
-    return [_unordered(one) for one in value] if isinstance(value, list) else value
+        return sorted(((key, _unordered(member)) for key, member in value), key=repr)
+    return [_unordered(member) for member in value] if isinstance(value, list) else value

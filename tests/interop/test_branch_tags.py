@@ -25,8 +25,8 @@ def write(table: Table, number: int) -> None:
     table.write(pa.table({"id": [number], "item": [f"round {number}"]}, SCHEMA))
 
 
-def ids(table: Table, **how: object) -> list[int]:
-    return sorted(table.to_arrow(**how)["id"].to_pylist())
+def ids(table: Table, **options: object) -> list[int]:
+    return sorted(table.to_arrow(**options)["id"].to_pylist())
 
 
 def own_tags(table: Table) -> list[Path]:

@@ -90,13 +90,13 @@ def test_every_listed_snapshot_is_read_alike_beside_an_expiry(
         pytest.skip("neither Java Paimon nor pypaimon is installed")
     table = made_table(tmp_path, options)
     warehouse = str(tmp_path)
-    held: dict[int, pa.Table] = {one: table.to_arrow(version=one) for one in table.store.snapshots.ids()}
+    held: dict[int, pa.Table] = {version: table.to_arrow(version=version) for version in table.store.snapshots.ids()}
     tagged, aside = table.to_arrow(version="early"), table.on_branch("aside").to_arrow()
     steps = 0
 
     def listed() -> list[int]:
         directory = Path(table.store.paths.root, "snapshot")
-        return sorted(int(one.name.rpartition("-")[2]) for one in directory.glob("snapshot-*"))
+        return sorted(int(path.name.rpartition("-")[2]) for path in directory.glob("snapshot-*"))
 
     def look_at_all() -> None:
         for reader in second_readers:

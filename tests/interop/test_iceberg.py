@@ -122,13 +122,13 @@ def test_parquet_files_tell_the_ids_of_their_fields(catalog: Catalog, tmp_path: 
     catalog.create_table("shop.t", schema, primary_key=["id"], options={"bucket": "1"}).write(
         pa.table([[1], [[1]], [{"x": 1}]], schema=schema)
     )
-    found = pq.ParquetFile(next(tmp_path.rglob("data-*.parquet"))).schema_arrow
+    arrow_schema = pq.ParquetFile(next(tmp_path.rglob("data-*.parquet"))).schema_arrow
 
     def field_id(field: pa.Field) -> int:
         return int(field.metadata[b"PARQUET:field_id"])
 
     # As Paimon's Java library numbers them.
-    ids = {field.name: field_id(field) for field in found}
+    ids = {field.name: field_id(field) for field in arrow_schema}
     assert ids == {
         "_KEY_id": 1073741823,
         "_SEQUENCE_NUMBER": 2147483646,
@@ -137,8 +137,8 @@ def test_parquet_files_tell_the_ids_of_their_fields(catalog: Catalog, tmp_path: 
         "list": 1,
         "row": 2,
     }
-    assert field_id(found.field("list").type.value_field) == 536870911 + 1024 + 1
-    assert field_id(found.field("row").type.field("x")) == 3
+    assert field_id(arrow_schema.field("list").type.value_field) == 536870911 + 1024 + 1
+    assert field_id(arrow_schema.field("row").type.field("x")) == 3
 
 
 def test_decimals_of_partitions_are_refused(catalog: Catalog) -> None:

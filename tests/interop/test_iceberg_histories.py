@@ -129,12 +129,12 @@ def test_tags_are_refs_and_expired_snapshots_go(table: Table, iceberg: IcebergRe
     table.tags.create("third", snapshot_id=3)
     assert iceberg.read(table, tag="second")["id"].to_pylist() == [1, 2]
     table.expire(retain_last=2)
-    assert [one["snapshot-id"] for one in newest(table)["snapshots"]] == [2, 3, 4, 5]
+    assert [snapshot["snapshot-id"] for snapshot in newest(table)["snapshots"]] == [2, 3, 4, 5]
     assert iceberg.read(table, tag="third").num_rows == 3
     assert iceberg.read(table, snapshot=4).num_rows == 4
     table.tags.delete("third")
     table.tags.rename("second", "kept")
-    assert [one["snapshot-id"] for one in newest(table)["snapshots"]] == [2, 4, 5]
+    assert [snapshot["snapshot-id"] for snapshot in newest(table)["snapshots"]] == [2, 4, 5]
     assert list(newest(table)["refs"]) == ["kept"]
     assert_seen_alike(iceberg, table)
     for number in range(6, 9):
@@ -145,7 +145,7 @@ def test_tags_are_refs_and_expired_snapshots_go(table: Table, iceberg: IcebergRe
     # What nobody names any more is gone.
     table.tags.delete("kept")
     lists = list((Path(table.directory) / "metadata").glob("snap-*"))
-    assert [one["snapshot-id"] for one in newest(table)["snapshots"]] == [8]
+    assert [snapshot["snapshot-id"] for snapshot in newest(table)["snapshots"]] == [8]
     assert len(lists) == 1
 
 
@@ -277,7 +277,7 @@ def test_a_version_never_follows_a_newer_one(table: Table, iceberg: IcebergReade
         done: list[int] = []
 
         def first_another(*arguments: object, **more: object) -> object:
-            if not done and any("metadata" in str(one) for one in arguments):  # noqa: B023
+            if not done and any("metadata" in str(argument) for argument in arguments):  # noqa: B023
                 done.append(1)  # noqa: B023
                 table.write(rows(100 + number))  # noqa: B023
             return original(*arguments, **more)  # noqa: B023
@@ -290,13 +290,13 @@ def test_a_version_never_follows_a_newer_one(table: Table, iceberg: IcebergReade
 
 
 @pytest.mark.parametrize("what", ["metadata.json", "-m1.avro", "version-hint.text", "snap-"])
-@pytest.mark.parametrize("how", ["lost", "damaged"])
-def test_what_is_lost_or_damaged_is_made_anew(table: Table, iceberg: IcebergReader, what: str, how: str) -> None:
+@pytest.mark.parametrize("harm", ["lost", "damaged"])
+def test_what_is_lost_or_damaged_is_made_anew(table: Table, iceberg: IcebergReader, what: str, harm: str) -> None:
     for number in range(3):
         table.write(rows(number))
     for path in (Path(table.directory) / "metadata").iterdir():
         if what in path.name:
-            path.unlink() if how == "lost" else path.write_bytes(b"none")
+            path.unlink() if harm == "lost" else path.write_bytes(b"none")
     table.delete("id = 1")
     table.write(rows(7))
     assert table.troubles() == []
@@ -394,8 +394,8 @@ def test_whoever_dies_at_a_step_leaves_it_to_the_next_commit(catalog: Catalog, i
                 # Whoever reads between sees a state that the table has had.
                 seen = set(iceberg.read(table)["id"].to_pylist())
                 assert any(
-                    seen == set(table.to_arrow(version=one)["id"].to_pylist())
-                    for one in table.store.snapshots.ids()[-3:]
+                    seen == set(table.to_arrow(version=snapshot_id)["id"].to_pylist())
+                    for snapshot_id in table.store.snapshots.ids()[-3:]
                 )
                 number += 1
                 table.write(rows(number))

@@ -66,7 +66,7 @@ class History:
             options |= {"bucket": "2", "merge-engine": self.random.choice(["deduplicate", "partial-update"])}
         fields = [
             pa.field("id", pa.int64()),
-            *(pa.field(one, parse_type(PARTITIONS[one][0]).to_arrow()) for one in self.partitions),
+            *(pa.field(column, parse_type(PARTITIONS[column][0]).to_arrow()) for column in self.partitions),
         ]
         fields += [pa.field(name, _type(kind).to_arrow()) for name, (kind, *_) in self.kinds.items()]
         self.catalog.create_table(
@@ -98,9 +98,9 @@ class History:
         rows = []
         for number in self.random.sample(range(30), self.random.randint(1, 8)):
             row: dict[str, Any] = {"id": number}
-            for one in self.partitions:
-                value = PARTITIONS[one][1](self.random)
-                row[one] = self._never_null(one) if value is None and self.keyed else value
+            for column in self.partitions:
+                value = PARTITIONS[column][1](self.random)
+                row[column] = self._never_null(column) if value is None and self.keyed else value
             for name, (_, _, make, _) in self.kinds.items():
                 row[name] = None if self.random.random() < 0.2 else make(self.random)
             rows.append(row)
@@ -135,7 +135,7 @@ class History:
             self.table.alter(AddColumn(f"c{self.count}", _type(self.kinds[f"c{self.count}"][0])))
         elif choice == "rename":
             self.table.alter(RenameColumn(name, f"c{self.count}"))
-            self.kinds = {f"c{self.count}" if one == name else one: kind for one, kind in self.kinds.items()}
+            self.kinds = {f"c{self.count}" if column == name else column: kind for column, kind in self.kinds.items()}
         elif choice == "widen" and kind[1] is not None:
             self.table.alter(ChangeType(name, _type(kind[1])))
             self.kinds[name] = (kind[1], None, *kind[2:])

@@ -85,7 +85,7 @@ class Collections:
             ours = table.to_arrow()
             theirs = self.java.read(self.warehouse, "m.t").cast(ours.schema)
             for name in ARROW:
-                pair = [_listed(one.select(dict.fromkeys(("id", name)))) for one in (ours, theirs)]
+                pair = [_listed(side.select(dict.fromkeys(("id", name)))) for side in (ours, theirs)]
                 assert pair[0] == pair[1], f"step {step}, {name}: {self.options}"
 
     def _row(self, number: int) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class Collections:
 
 def _listed(rows: pa.Table) -> list[str]:
     """The rows, whose maps have no order."""
-    found = []
-    for row in sorted(rows.to_pylist(), key=lambda one: one["id"]):
+    texts = []
+    for row in sorted(rows.to_pylist(), key=lambda listed_row: listed_row["id"]):
         for name in {"m", "t"} & row.keys():
             row[name] = row[name] and sorted(row[name], key=repr)
-        found.append(repr(row))
-    return found
+        texts.append(repr(row))
+    return texts
 
 
 @pytest.mark.parametrize("chosen", scale.blocks(SEEDS, 6), ids=str)
@@ -134,7 +134,7 @@ def test_collections_are_java_s_whoever_writes(chosen: list[int], java: JavaPaim
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "told"),
+    ("kind", "options", "message"),
     [
         (pa.list_(pa.int32()), {"aggregate-function": "nested_update"}, "takes nested tables: ARRAY of ROW"),
         (
@@ -159,12 +159,12 @@ def test_collections_are_java_s_whoever_writes(chosen: list[int], java: JavaPaim
     ],
 )
 def test_a_column_that_does_not_fit_is_refused(
-    catalog: Catalog, kind: pa.DataType, options: dict[str, str], told: str
+    catalog: Catalog, kind: pa.DataType, options: dict[str, str], message: str
 ) -> None:
     given = {"bucket": "1", "merge-engine": "aggregation"} | {
         f"fields.c.{key}": value for key, value in options.items()
     }
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         catalog.create_table("m.t", pa.schema([("id", pa.int32()), ("c", kind)]), primary_key=["id"], options=given)
 
 

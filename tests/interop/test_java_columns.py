@@ -33,7 +33,7 @@ def test_a_table_with_row_tracking_is_read(java: JavaPaimon, tmp_path: Path) -> 
     warehouse = str(tmp_path)
     java.create(warehouse, NAME, {"id": "INT", "t": "STRING"}, options={"bucket": "-1", **TRACKED})
     for first in (0, 3):
-        _write(java, warehouse, ["id", "t"], [[first + one, f"{one}"] for one in range(3)])
+        _write(java, warehouse, ["id", "t"], [[first + number, f"{number}"] for number in range(3)])
     ours = Catalog(warehouse).table(NAME)
     assert _held(ours.to_arrow()) == _held(java.read(warehouse, NAME))
     assert ours.scan(where="id > 3").to_arrow().num_rows == 2
@@ -50,17 +50,17 @@ def test_columns_of_the_same_rows_are_joined(java: JavaPaimon, tmp_path: Path, f
     java.create(warehouse, NAME, fields, options={"bucket": "-1", "file.format": file_format, **EVOLVING})
     ours = Catalog(warehouse).table(NAME)
     many = 5000
-    _write(java, warehouse, ["id", "a"], [[one, f"a{one}"] for one in range(many)])
-    _write(java, warehouse, ["b"], [[10 * one] for one in range(many)], first_row_id=0)
+    _write(java, warehouse, ["id", "a"], [[number, f"a{number}"] for number in range(many)])
+    _write(java, warehouse, ["b"], [[10 * number] for number in range(many)], first_row_id=0)
     _write(java, warehouse, ["id", "a", "b", "c"], [[-1, "x", 1, "y"]])
-    _write(java, warehouse, ["a"], [[f"later{one}"] for one in range(many)], first_row_id=0)
+    _write(java, warehouse, ["a"], [[f"later{number}"] for number in range(many)], first_row_id=0)
 
     def alike(**asked: Any) -> pa.Table:
-        found = ours.scan(**asked).to_arrow()
-        assert _held(found) == _held(
-            java.read(warehouse, NAME).select(found.column_names).cast(found.schema)
+        rows = ours.scan(**asked).to_arrow()
+        assert _held(rows) == _held(
+            java.read(warehouse, NAME).select(rows.column_names).cast(rows.schema)
         ) or asked.get("where")
-        return found
+        return rows
 
     assert alike().num_rows == many + 1 == ours.scan().count()
     for columns in (["id"], ["b", "id"], ["c"], ["a"]):

@@ -149,10 +149,10 @@ SCENES: list[Scene] = [
 
 def readable(table: Table) -> dict[int, list[dict[str, Any]]]:
     """What each snapshot has."""
-    found = {}
+    contents = {}
     for number in table.store.snapshots.ids():
-        found[number] = sorted(table.at(number).to_arrow().to_pylist(), key=lambda one: one["id"])
-    return found
+        contents[number] = sorted(table.at(number).to_arrow().to_pylist(), key=lambda record: record["id"])
+    return contents
 
 
 @pytest.mark.parametrize("deletes_tags", [False, True], ids=["", "then tags"])
@@ -187,7 +187,7 @@ def test_what_came_back_survives_each_step_of_javas_expiry(
         return
     left_over = table.remove_orphan_files(older_than=dt.timedelta(), no_writers=True, dry_run=True)
     # What was decided of closed branches goes only so.
-    assert [one.path for one in left_over if "/.closed-" not in one.path] == []
+    assert [file.path for file in left_over if "/.closed-" not in file.path] == []
 
 
 def test_what_keeps_it_goes_with_what_came_before_and_is_no_tag_of_users(catalog: Catalog) -> None:
@@ -201,12 +201,12 @@ def test_what_keeps_it_goes_with_what_came_before_and_is_no_tag_of_users(catalog
         table.tags.delete(name)
     table.tags.delete("mine")
     table.write(row(8))
-    told = table.expire(retain_last=3, dry_run=True)
-    assert told == table.expire(retain_last=3) and own_tags(table) == [name]
+    removal = table.expire(retain_last=3, dry_run=True)
+    assert removal == table.expire(retain_last=3) and own_tags(table) == [name]
     table.compact(full=True)
-    told = table.expire(retain_last=1, dry_run=True)
+    removal = table.expire(retain_last=1, dry_run=True)
     files = {path.name for path in Path(table.store.paths.root).rglob("data-*")}
-    assert told == table.expire(retain_last=1) and own_tags(table) == []
+    assert removal == table.expire(retain_last=1) and own_tags(table) == []
     assert len(files) == 6 and len([*Path(table.store.paths.root).rglob("data-*")]) == 1
 
 

@@ -161,7 +161,7 @@ class History:
     def delete_tag(self, by_java: bool, branch: str | None) -> None:
         # A branch's tag keeps its files from Java.
         held = {f"of_{name}" for name in self.ours.branches.names()}
-        names = [one.name for one in self.ours.tags.list() if one.name not in held]
+        names = [tag.name for tag in self.ours.tags.list() if tag.name not in held]
         if not names:
             return
         if by_java:
@@ -213,9 +213,11 @@ class History:
         count = 0
         versions: list[tuple[str, Table, dict[str, str], Any]] = [(NAME, table, {}, None)]
         versions += [(f"{NAME}$branch_{name}", table.on_branch(name), {}, None) for name in table.branches.names()]
-        versions += [(NAME, table, {"scan.tag-name": one.name}, one.name) for one in table.tags.list()]
+        versions += [(NAME, table, {"scan.tag-name": tag.name}, tag.name) for tag in table.tags.list()]
         snapshots = table.store.snapshots.ids()
-        versions += [(NAME, table, {"scan.snapshot-id": str(one)}, one) for one in snapshots[-3:]]
+        versions += [
+            (NAME, table, {"scan.snapshot-id": str(snapshot_id)}, snapshot_id) for snapshot_id in snapshots[-3:]
+        ]
         for name, part, options, version in versions:
             rows = part.to_arrow(version=version)
             assert rows.num_rows < 1 or self.engine is None or len(set(self._keys(rows))) == rows.num_rows

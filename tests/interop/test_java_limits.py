@@ -42,9 +42,9 @@ def test_directories_of_partitions_are_java_s(
     assert _partitions(ours.store.paths.root) == _partitions(theirs.store.paths.root)
     expected = sorted(zip(range(len(values)), values, strict=True))
     for name in ("d.ours", "d.java"):
-        for found in (java.read(warehouse, name), catalog.table(name).to_arrow()):
-            numbers = found["p"].cast(pa.int32() if kind.startswith(("TIME(", "DATE")) else pa.int64())
-            assert sorted(zip(found["id"].to_pylist(), numbers.to_pylist(), strict=True)) == expected
+        for content in (java.read(warehouse, name), catalog.table(name).to_arrow()):
+            numbers = content["p"].cast(pa.int32() if kind.startswith(("TIME(", "DATE")) else pa.int64())
+            assert sorted(zip(content["id"].to_pylist(), numbers.to_pylist(), strict=True)) == expected
 
 
 def _partitions(root: str) -> list[str]:
@@ -133,7 +133,7 @@ def test_files_in_directories_of_former_names_are_no_orphans(catalog: Catalog) -
     directory = Path(catalog.warehouse) / "c.db" / "t"
     new, old = directory / "p=00%3A00%3A00.0", directory / "p=00%3A00%3A00.000"
     new.rename(old)
-    assert any("is missing" in str(one) for one in table.check())
+    assert any("is missing" in str(problem) for problem in table.check())
     assert table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True) == []
     old.rename(new)
     assert table.check(deep=True) == []

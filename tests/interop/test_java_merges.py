@@ -72,16 +72,18 @@ class Merges:
             if engine.endswith("groups"):
                 columns = chance.sample(["n", "a", "b", "c"], chance.randint(1, 4))
                 options["fields.g.sequence-group"] = ",".join(columns)
-                chosen = {name: one for name, one in chosen.items() if name in columns and chance.random() < 0.8}
-            for name, one in chosen.items():
-                options[f"fields.{name}.aggregate-function"] = one
+                chosen = {
+                    name: function for name, function in chosen.items() if name in columns and chance.random() < 0.8
+                }
+            for name, function in chosen.items():
+                options[f"fields.{name}.aggregate-function"] = function
                 # Older versions list a text that they hold already twice.
                 known = ("listagg", "collect") if VERSION == "1.4.2" else ("collect",)
-                if one in known and chance.random() < 0.5:
+                if function in known and chance.random() < 0.5:
                     options[f"fields.{name}.distinct"] = "true"
             ignoring = {name for name in chosen if chance.random() < 0.4}
             options |= {f"fields.{name}.ignore-retract": "true" for name in ignoring}
-            self.takes_deletes = {one for name, one in chosen.items() if name not in ignoring} <= _RETRACTABLE
+            self.takes_deletes = {function for name, function in chosen.items() if name not in ignoring} <= _RETRACTABLE
         # What deletes hide depends on which of them compactions have dropped, and so do orders on what they have merged.
         self.takes_deletes &= options["changelog-producer"] != "full-compaction"
         self.is_the_twin_s = options["changelog-producer"] != "full-compaction" or engine == "deduplicate"
@@ -90,7 +92,8 @@ class Merges:
     def _aggregates(self) -> dict[str, str]:
         kinds = _RETRACTABLE if self.random.random() < 0.4 else None
         functions = {
-            name: [one for one in known if kinds is None or one in kinds] for name, known in AGGREGATES.items()
+            name: [function for function in known if kinds is None or function in kinds]
+            for name, known in AGGREGATES.items()
         }
         return {name: self.random.choice(known) for name, known in functions.items()}
 
@@ -147,7 +150,7 @@ class Merges:
         if self.options["changelog-producer"] == "none":
             return 0
         changes = [self.java.changes(self.warehouse, name, 1) for name in ("m.both", "m.twin")]
-        both, twin = ([(kind, _plain(row, self.options)) for kind, row in one] for one in changes)
+        both, twin = ([(kind, _plain(row, self.options)) for kind, row in table_changes] for table_changes in changes)
         if self.is_the_twin_s:
             assert both == twin
         assert _applied(both) == _held(self.ours.to_arrow(), self.options)
@@ -178,7 +181,7 @@ class Merges:
 def _plain(row: tuple[Any, ...], options: dict[str, str]) -> tuple[Any, ...]:
     """A row whose arrays are sorted where Java collects them in sets, which have no order."""
     unordered = options.get("fields.c.distinct") == "true"
-    return tuple(sorted(one, key=repr) if unordered and isinstance(one, list) else one for one in row)
+    return tuple(sorted(value, key=repr) if unordered and isinstance(value, list) else value for value in row)
 
 
 def _held(rows: pa.Table, options: dict[str, str]) -> Counter[str]:

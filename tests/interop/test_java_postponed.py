@@ -126,7 +126,7 @@ def table(catalog: Catalog) -> Table:
 
 
 def _ids(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int32()), "n": [10 * one for one in ids]})
+    return pa.table({"id": pa.array(ids, pa.int32()), "n": [10 * number for number in ids]})
 
 
 def _seen(table: Table) -> list[int]:

@@ -47,7 +47,7 @@ def test_the_same_rows_are_left_whoever_compacts(java: JavaPaimon, tmp_path: Pat
     times = [None, now - 10 * HOUR, now - HOUR - 300, now - HOUR + 300, now, now + HOUR]
     for step in range(8):
         rows = [
-            {"id": number, "v": f"{step}", "t": None if (one := chance.choice(times)) is None else made(one)}
+            {"id": number, "v": f"{step}", "t": None if (moment := chance.choice(times)) is None else made(moment)}
             for number in chance.sample(range(8), 4)
         ]
         table = pa.Table.from_pylist(rows, pa.schema([("id", pa.int32()), ("v", pa.string()), ("t", arrow)]))
@@ -62,10 +62,10 @@ def test_the_same_rows_are_left_whoever_compacts(java: JavaPaimon, tmp_path: Pat
             )
     if producer == "none":
         left = ours.to_arrow()["t"].to_pylist()
-        assert all(one is None or one >= made(now - HOUR) for one in left)
+        assert all(moment is None or moment >= made(now - HOUR) for moment in left)
     else:
-        told = [java.changes(warehouse, name, 1) for name in ("m.ours", "m.java")]
-        assert told[0] == told[1]
+        changes = [java.changes(warehouse, name, 1) for name in ("m.ours", "m.java")]
+        assert changes[0] == changes[1]
 
 
 def test_a_file_of_the_highest_level_is_written_anew_once_rows_are_too_old(catalog: Catalog) -> None:
@@ -83,7 +83,7 @@ def test_a_file_of_the_highest_level_is_written_anew_once_rows_are_too_old(catal
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"record-level.expire-time": "1 h"}, "needs 'record-level.time-field'"),
         ({"record-level.expire-time": "1 h", "record-level.time-field": "v"}, "of type STRING tells no time"),
@@ -91,7 +91,7 @@ def test_a_file_of_the_highest_level_is_written_anew_once_rows_are_too_old(catal
         ({"record-level.expire-time": "1 h", "record-level.time-field": "x"}, "no column 'x'"),
     ],
 )
-def test_what_tells_no_time_is_refused(catalog: Catalog, options: dict[str, str], told: str) -> None:
+def test_what_tells_no_time_is_refused(catalog: Catalog, options: dict[str, str], message: str) -> None:
     schema = pa.schema([("id", pa.int32()), ("v", pa.string())])
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         catalog.create_table("m.t", schema, primary_key=["id"], options=options)

@@ -19,7 +19,7 @@ NAME = "m.orders"
 
 
 def _rows(*pairs: tuple[int, int]) -> pa.Table:
-    return pa.Table.from_pylist([{"id": one, "n": value} for one, value in pairs], SCHEMA)
+    return pa.Table.from_pylist([{"id": key, "n": value} for key, value in pairs], SCHEMA)
 
 
 def _held(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -75,7 +75,7 @@ def test_a_main_that_is_replaced_again_is_found(warehouse: str, java: JavaPaimon
     table.branches.replace_main("c")
     assert _held(java.read(warehouse, NAME)) == [(1, 1), (2, 2), (5, 5)]
     schemas = Path(warehouse, "m.db", "orders", "schema")
-    assert [one.name for one in schemas.iterdir()] == [f"schema-{Catalog(warehouse).table(NAME).schema.id}"]
+    assert [path.name for path in schemas.iterdir()] == [f"schema-{Catalog(warehouse).table(NAME).schema.id}"]
 
 
 def test_a_table_that_is_renamed_or_made_anew_is_found(warehouse: str, java: JavaPaimon) -> None:

@@ -68,7 +68,7 @@ def test_a_dictionary_knows_which_commit_of_java_wrote_each_row(kind: str, java:
         snapshot = written(java, catalog, table, keys, number)
         for k in keys:
             wrote[k] = wrote.get(k, snapshot.id) if kind == "first-row" else snapshot.id
-        wrote = {k: one for k, one in wrote.items() if keys.get(k) != "-D"}
+        wrote = {k: snapshot_id for k, snapshot_id in wrote.items() if keys.get(k) != "-D"}
         if number in (2, 5):
             _check(table, wrote, is_whole=True)
             java.ask(catalog.warehouse, "shop.t", "compact", full=True, options={"write-only": "false"})

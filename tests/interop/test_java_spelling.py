@@ -85,9 +85,9 @@ def test_a_table_of_any_spelling_reads_writes_and_compacts_alike(
     _assert_alike(java, catalog)
     table.compact()
     _assert_alike(java, catalog)
-    told = java.changes(catalog.warehouse, NAME, 1)
+    theirs = java.changes(catalog.warehouse, NAME, 1)
     ours = [tuple(row.values()) for row in catalog.table(NAME).changes().drop_columns("snapshot_id").to_pylist()]
-    assert sorted(map(repr, ours)) == sorted(repr((kind, *values)) for kind, values in told)
+    assert sorted(map(repr, ours)) == sorted(repr((kind, *values)) for kind, values in theirs)
 
 
 def test_options_are_given_in_any_case(java: JavaPaimon, catalog: Catalog) -> None:

@@ -34,16 +34,22 @@ def test_java_reads_the_statistics_of_a_table(java: JavaPaimon, catalog: Catalog
     assert made is not None and made.commit_kind == "ANALYZE"
     (row,) = java.read(catalog.warehouse, "shop.t$statistics").to_pylist()
     (own,) = catalog.table("shop.t").system_table("statistics").to_pylist()
-    found = json.loads(row["colstat"])
+    column_statistics = json.loads(row["colstat"])
     assert (row["snapshot_id"], row["schema_id"], row["mergedRecordCount"]) == (1, 0, 2)
     assert row["mergedRecordSize"] == own["mergedRecordSize"] > 0
-    assert {name: (one.get("min"), one.get("max"), one["nullCount"]) for name, one in found.items()} == {
+    assert {
+        name: (figures.get("min"), figures.get("max"), figures["nullCount"]) for name, figures in column_statistics.items()
+    } == {
         "i": ("3", "7", 0), "l": (str(2**40), str(2**40), 1), "s": (None, None, 0), "d": ("-2.25", "1.50", 0),
         "f": ("1.5", "Infinity", 0), "b": ("true", "true", 0), "day": ("0", "19000", 0),
         "at": ("1970-01-01 00:00:01.500000", "1970-01-02 00:00:00.000000", 0), "bytes": (None, None, 0), "empty": (None, None, 2),
     }  # fmt: skip
-    assert found["s"]["avgLen"] == 4 and found["s"]["maxLen"] == 6 and found["d"]["maxLen"] == 16
-    assert found["i"]["distinctCount"] == 2 and found["b"]["distinctCount"] == 1
+    assert (
+        column_statistics["s"]["avgLen"] == 4
+        and column_statistics["s"]["maxLen"] == 6
+        and column_statistics["d"]["maxLen"] == 16
+    )
+    assert column_statistics["i"]["distinctCount"] == 2 and column_statistics["b"]["distinctCount"] == 1
     # What follows keeps them, until the columns change.
     java.write(catalog.warehouse, "shop.t", catalog.table("shop.t").to_arrow().slice(0, 1), table.schema.fields)
     table = catalog.table("shop.t")

@@ -92,16 +92,16 @@ def values_of(kind: DataType, file_format: str) -> list[Any]:
     # PyArrow's ORC knows times as 64 bits of nanoseconds. Java cannot read its fractions of a millisecond before 1970, and reads
     # those that it writes itself in the last second before as ones of the first second after (decision 0020).
     unit = {"ms": 1000, "us": 10**6, "ns": 10**9}[kind.to_arrow().unit]
-    held = [one for one in values if abs(one) * 10**9 // unit < 2**63]
-    return [one for one in held if one >= 0 or one % unit == 0 or (kind.precision <= 3 and one < -unit)]
+    held = [value for value in values if abs(value) * 10**9 // unit < 2**63]
+    return [value for value in held if value >= 0 or value % unit == 0 or (kind.precision <= 3 and value < -unit)]
 
 
 def columns_of(file_format: str) -> dict[str, DataType]:
     """A column of each type that a format has a place for."""
     names = [name for name in VALUES if name not in NOT_IN[file_format]]
     nested = [*NESTED, *([] if file_format == "avro" else NESTED_FINE)]
-    types = [parse_type(name) for name in names] + [parse_type(one) for one in nested]
-    return {"id": DataType("INT"), **{f"c{number}": one for number, one in enumerate(types)}}
+    types = [parse_type(name) for name in names] + [parse_type(nested_name) for nested_name in nested]
+    return {"id": DataType("INT"), **{f"c{number}": data_type for number, data_type in enumerate(types)}}
 
 
 def _nested_value(kind: DataType, number: int, file_format: str) -> Any:
@@ -115,7 +115,7 @@ def _nested_value(kind: DataType, number: int, file_format: str) -> Any:
         assert kind.element is not None
         return [(f"k{more}", _nested_value(kind.element, number + more, file_format)) for more in range(number % 4)]
     if kind.root == "ROW":
-        return {one.name: _nested_value(one.type, number + at, file_format) for at, one in enumerate(kind.fields)}
+        return {field.name: _nested_value(field.type, number + at, file_format) for at, field in enumerate(kind.fields)}
     if kind.root == "DECIMAL":
         values: list[Any] = _decimals(kind.precision, kind.scale)
     else:
@@ -133,7 +133,7 @@ def rows_of(fields: tuple[DataField, ...], file_format: str) -> pa.Table:
             known = [*values_of(field.type, file_format), None]
             values = [known[(number + at) % len(known)] for number in range(ROWS)]
         arrays.append(pa.array(values, field.type.to_arrow()))
-    return pa.table(arrays, schema=pa.schema([pa.field(one.name, one.type.to_arrow()) for one in fields]))
+    return pa.table(arrays, schema=pa.schema([pa.field(column.name, column.type.to_arrow()) for column in fields]))
 
 
 def filters(fields: tuple[DataField, ...], rows: pa.Table) -> Iterator[tuple[list[Any], list[int]]]:
@@ -146,17 +146,20 @@ def filters(fields: tuple[DataField, ...], rows: pa.Table) -> Iterator[tuple[lis
         chosen = VALUES[str(field.type)]
         yield ["is null", field.name], [at for at, value in pairs if value is None]
         two = [chosen[0], chosen[-1]]
-        yield ["in", field.name, [to_json(one, field.type) for one in two]], [at for at, one in pairs if one in two]
+        yield (
+            ["in", field.name, [to_json(bound, field.type) for bound in two]],
+            [at for at, cell in pairs if cell in two],
+        )
         for name in OPERATORS:
             value = chosen[len(chosen) // 2]
-            kept = [at for at, one in pairs if one is not None and _COMPARED[name](_ordered(one), _ordered(value))]
+            kept = [at for at, cell in pairs if cell is not None and _COMPARED[name](_ordered(cell), _ordered(value))]
             yield [name, field.name, to_json(value, field.type)], kept
 
 
 def _ordered(value: Any) -> Any:
     """A value in Java's order: texts by their bytes, but bytes as signed numbers (decision 0020)."""
     if isinstance(value, bytes):
-        return [one - 256 if one > 127 else one for one in value]
+        return [byte - 256 if byte > 127 else byte for byte in value]
     return value.encode() if isinstance(value, str) else value
 
 
@@ -169,7 +172,7 @@ def java_keeps_what_it_should(java: JavaPaimon, warehouse: str, table: Table, ro
         except RuntimeError as error:
             ids = [str(error).splitlines()[0]]
         if ids != kept:
-            kind = next(one.type for one in fields if one.name == where[1])
+            kind = next(field.type for field in fields if field.name == where[1])
             wrong.append(f"{kind} {where}: {ids[:5]} … instead of {kept[:5]} …")
     assert not wrong, "\n".join(wrong)
 

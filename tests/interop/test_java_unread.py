@@ -19,6 +19,6 @@ def test_check_says_what_is_not_read_here(java: JavaPaimon, catalog: Catalog) ->
         java.write(catalog.warehouse, "d.t", rows, table.schema.fields)
     with pytest.raises(Unsupported, match="'index-file-in-data-file-dir' = 'true', with which it cannot be read here"):
         table.to_arrow()
-    [found] = table.check(deep=True)
-    assert "with which it cannot be read here" in found.what
+    [problem] = table.check(deep=True)
+    assert "with which it cannot be read here" in problem.what
     assert java.read(catalog.warehouse, "d.t").column("v").to_pylist() == ["b"]

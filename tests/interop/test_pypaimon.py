@@ -60,8 +60,8 @@ def rows(start: int, stop: int, text: str) -> list[dict[str, Any]]:
     ]
 
 
-def as_sorted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=lambda row: (row["day"], row["id"], str(row["text"])))
+def as_sorted(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(records, key=lambda row: (row["day"], row["id"], str(row["text"])))
 
 
 def test_both_write_in_turn_and_both_read_the_same(
@@ -133,9 +133,11 @@ def test_pypaimon_reads_tables_of_every_format_and_producer(
     for start in (0, 5, 12):
         ids = list(range(start, start + 15))
         values = {
-            "id": ids, "day": [None if one % 4 == 0 else one for one in ids], "amount": [Decimal(one) / 4 for one in ids],
-            "at": [one * 1_000_001 for one in ids], "text": [f"t{one}" if one % 3 else None for one in ids],
-            "list": [[one, 2] if one % 2 else None for one in ids], "flag": [one % 2 == 0 for one in ids], "n": ids,
+            "id": ids, "day": [None if number % 4 == 0 else number for number in ids],
+            "amount": [Decimal(number) / 4 for number in ids],
+            "at": [number * 1_000_001 for number in ids], "text": [f"t{number}" if number % 3 else None for number in ids],
+            "list": [[number, 2] if number % 2 else None for number in ids], "flag": [number % 2 == 0 for number in ids],
+            "n": ids,
         }  # fmt: skip
         arrays = [
             pa.array(values[field.name], pa.int32()).cast(field.type) if field.name == "day"
@@ -145,9 +147,9 @@ def test_pypaimon_reads_tables_of_every_format_and_producer(
         ]  # fmt: skip
         table.write(pa.Table.from_arrays(arrays, schema=columns))
     table.overwrite(table.to_arrow(where="id < 20"))
-    found = json.loads(run_pypaimon(READ, warehouse, "shop.f"))
+    theirs = json.loads(run_pypaimon(READ, warehouse, "shop.f"))
     expected = json.loads(json.dumps(table.to_arrow().to_pylist(), default=str))
-    assert sorted(found, key=lambda row: row["id"]) == sorted(expected, key=lambda row: row["id"])
+    assert sorted(theirs, key=lambda row: row["id"]) == sorted(expected, key=lambda row: row["id"])
 
 
 def test_pypaimon_reads_a_branch_and_main_after_taking_it_over(
@@ -210,13 +212,13 @@ def test_pypaimon_lists_and_reads_our_tags_and_branches(
     table.branches.create("late")
     table.on_branch("fix").write(pa.Table.from_pylist(rows(0, 2, "fixed"), SCHEMA))
     table.on_branch("fix").tags.create("done")
-    found = json.loads(run_pypaimon(VERSIONS, warehouse, "shop.t"))
+    versions = json.loads(run_pypaimon(VERSIONS, warehouse, "shop.t"))
     # Of a branch the store keeps tags of its own, which pypaimon lists as well.
-    assert {name for name in found["tags"] if not is_own(name)} == {"first", "kept"}
-    for name, held in found["tags"].items():
+    assert {name for name in versions["tags"] if not is_own(name)} == {"first", "kept"}
+    for name, held in versions["tags"].items():
         assert as_sorted(held) == as_sorted(table.to_arrow(version=name).to_pylist())
-    assert set(found["branches"]) == {"fix", "late"}
-    for name, (held, tags) in found["branches"].items():
+    assert set(versions["branches"]) == {"fix", "late"}
+    for name, (held, tags) in versions["branches"].items():
         branch = table.on_branch(name)
         assert as_sorted(held) == as_sorted(branch.to_arrow().to_pylist())
         assert {tag for tag in tags if not is_own(tag)} == {tag.name for tag in branch.tags.list()}
@@ -310,10 +312,10 @@ def test_a_table_that_pypaimon_made_is_read_filtered_and_written(
 ) -> None:
     run_pypaimon(CREATE, warehouse)
     table = Catalog(warehouse).table("theirs.t")
-    found = {row["id"]: row for row in table.to_arrow().to_pylist()}
-    assert sorted(found) == list(range(20))
-    assert {len(found[one]["blob"]) for one in range(20)} == set(range(20))
-    assert found[12]["blob"] == bytes([2]) * 12
+    rows_by_id = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert sorted(rows_by_id) == list(range(20))
+    assert {len(rows_by_id[number]["blob"]) for number in range(20)} == set(range(20))
+    assert rows_by_id[12]["blob"] == bytes([2]) * 12
     assert table.count(where="price >= 3 AND day < '2024-01-15'") == 2
     assert table.to_arrow(where="id = 7", columns=["flag"]).to_pylist() == [{"flag": False}]
     table.write(table.to_arrow(where="id = 7").set_column(0, "id", pa.array([77])))

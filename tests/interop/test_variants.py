@@ -46,14 +46,14 @@ def _create(java: JavaPaimon, directory: Path, kind: str) -> Table:
 def _json(rows: pa.Table) -> list[tuple[Any, ...]]:
     """The rows, with variants as JSON."""
 
-    def told(value: Any) -> Any:
+    def readable(value: Any) -> Any:
         if isinstance(value, dict) and value.keys() == {"value", "metadata"}:
             return json.loads(VariantUtils.to_json(value["value"], value["metadata"]))
         if isinstance(value, dict):
-            return {name: told(each) for name, each in value.items()}
-        return [told(each) for each in value] if isinstance(value, list) else value
+            return {name: readable(each) for name, each in value.items()}
+        return [readable(each) for each in value] if isinstance(value, list) else value
 
-    return sorted((tuple(told(value) for value in row.values()) for row in rows.to_pylist()), key=repr)
+    return sorted((tuple(readable(value) for value in row.values()) for row in rows.to_pylist()), key=repr)
 
 
 def _java_writes(java: JavaPaimon, directory: Path, first: int = 0) -> list[tuple[Any, ...]]:

@@ -74,15 +74,15 @@ def records(broker: str, topic: str) -> list[Any]:
         {"bootstrap.servers": broker, "group.id": "plain", "enable.auto.commit": False, "enable.partition.eof": True}
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
-    found, ended = [], 0
+    messages, ended = [], 0
     while ended < 2:
         for message in consumer.consume(1000, 10):
             if message.error():
                 ended += 1
             else:
-                found.append(message)
+                messages.append(message)
     consumer.close()
-    return sorted(found, key=lambda each: each.value() or b"")
+    return sorted(messages, key=lambda each: each.value() or b"")
 
 
 def rows(session: Session, text: str, engine: str = "duckdb") -> list[tuple[Any, ...]]:
@@ -206,12 +206,12 @@ def test_metadata_is_written_on_both_engines(
     session.sql(insert, "spark")
     session.sql("INSERT INTO t (name, id) VALUES ('left out', 2)", "duckdb")
     session.sql("INSERT INTO t SELECT id + 10, name, NULL, NULL FROM t", "spark")
-    found = {json.loads(each.value())["id"]: each for each in records(broker, topic)}
-    assert sorted(found) == [1, 2, 11, 12]
-    assert found[1].headers() == [("checksum", b"\x01\xff")] and found[1].timestamp()[1] == round(
+    records_by_id = {json.loads(each.value())["id"]: each for each in records(broker, topic)}
+    assert sorted(records_by_id) == [1, 2, 11, 12]
+    assert records_by_id[1].headers() == [("checksum", b"\x01\xff")] and records_by_id[1].timestamp()[1] == round(
         now.timestamp() * 1000
     )
-    assert not found[2].headers() and found[2].timestamp()[1] > now.timestamp() * 1000
+    assert not records_by_id[2].headers() and records_by_id[2].timestamp()[1] > now.timestamp() * 1000
     query = "SELECT id, name, later FROM t WHERE id < 11"
     assert rows(session, query, "spark") == rows(session, query) == [(1, "ABC", 2), (2, "left out", 3)]
     for column, kind in (("offset", "VIRTUAL"), ("later", "computed")):
@@ -249,10 +249,10 @@ def test_a_malformed_record_is_told_or_left_out_and_counted(
     send({"id": 2})
     send(None)
     define("id BIGINT", format="json")
-    with pytest.raises(CorruptData) as told:
+    with pytest.raises(CorruptData) as raised:
         rows(session, "SELECT * FROM t")
-    assert f"record at partition 0 of '{topic}', offset 1 is no json: It is no JSON" in str(told.value)
-    assert "It is b'\\x00broken'" in str(told.value)
+    assert f"record at partition 0 of '{topic}', offset 1 is no json: It is no JSON" in str(raised.value)
+    assert "It is b'\\x00broken'" in str(raised.value)
     table = session.catalog.kafka_tables.get("default.t")
     assert table is not None
     scan, ranges = scan_topic(with_options(table, {"json.ignore-parse-errors": "true"}))

@@ -92,16 +92,16 @@ def foreign(servers: str, topic: str) -> list[tuple[int, bytes | None, bytes | N
     partitions = [TopicPartition(topic, number, 0) for number in range(2)]
     consumer.assign(partitions)
     ends = {each.partition: consumer.get_watermark_offsets(each, timeout=10)[1] for each in partitions}
-    found: list[tuple[int, bytes | None, bytes | None]] = []
+    consumed: list[tuple[int, bytes | None, bytes | None]] = []
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and any(
         each.offset < ends[each.partition] for each in consumer.position(partitions)
     ):
-        found += [
+        consumed += [
             (each.partition(), each.key(), each.value()) for each in consumer.consume(100, 0.2) if not each.error()
         ]
     consumer.close()
-    return found
+    return consumed
 
 
 @contextlib.contextmanager
@@ -128,8 +128,8 @@ def test_the_topic_comes_and_goes_with_the_table_and_others_read_it(tmp_path: Pa
     assert table.alter(SetOptions({"log.retention": "3 h"})).describe()["log.retention"] == "3 h"
     table.write(rows((1, "a"), (2, "b")))
     table.delete("k = 1")
-    told = foreign(broker, name)
-    assert sorted((key, value) for _, key, value in told) == [
+    records = foreign(broker, name)
+    assert sorted((key, value) for _, key, value in records) == [
         (b'{"k":1}', b'{"before":null,"after":{"k":1,"v":"a"},"op":"c"}'),
         (b'{"k":1}', b'{"before":{"k":1,"v":"a"},"after":null,"op":"d"}'),
         (b'{"k":2}', b'{"before":null,"after":{"k":2,"v":"b"},"op":"c"}'),

@@ -68,8 +68,8 @@ class History:
         would = self.table.expire(retain_last=keep, dry_run=True)
         removal = self.table.expire(retain_last=keep)
         assert would == removal
-        for one in removal.snapshot_ids:
-            del self.snapshots[one]
+        for snapshot_id in removal.snapshot_ids:
+            del self.snapshots[snapshot_id]
 
     def rollback(self) -> None:
         if not self.snapshots or self.random.random() < 0.5:

@@ -47,7 +47,10 @@ class Branched:
         for branch in self.snapshots:
             known = self.snapshots[branch]
             ids = self.table(branch).store.snapshots.ids()
-            self.snapshots[branch] = {one: known[one] if one in known else self.read(branch, one) for one in ids}
+            self.snapshots[branch] = {
+                snapshot_id: known[snapshot_id] if snapshot_id in known else self.read(branch, snapshot_id)
+                for snapshot_id in ids
+            }
 
     def any_branch(self) -> str:
         return self.random.choice(list(self.snapshots))
@@ -137,7 +140,7 @@ class Branched:
         if name is None:
             return
         insist = self.random.random() < 0.4
-        before = {one: self.read(one) for one in ("main", name)}
+        before = {branch: self.read(branch) for branch in ("main", name)}
         common = self.table().branches.verdict(name).common
         tags = dict(self.tags["main"])
         try:
@@ -154,7 +157,7 @@ class Branched:
             kept = (
                 tags
                 if verdict.kind != "diverged"
-                else {one: held for one, held in tags.items() if held[0] <= (common or 0)}
+                else {tag: held for tag, held in tags.items() if held[0] <= (common or 0)}
             )
             self.tags["main"] = {**kept, **self.tags.pop(name)}
             self.snapshots["main"] = {**self.snapshots.pop(name)}
@@ -166,18 +169,18 @@ class Branched:
 
     def refused(self, error: StorageError, before: dict[str, Rows], name: str) -> None:
         self.count("refused")
-        assert {one: self.read(one) for one in before} == before, error
+        assert {branch: self.read(branch) for branch in before} == before, error
 
     def combined(self, main: Rows, branch: Rows, name: str, common: int | None) -> Rows | None:
         """What both sides together hold: of each partition the rows of the side that changed it."""
         if not self.table().schema.primary_keys or common not in self.snapshots["main"]:
             return None
         base = self.snapshots["main"][common]
-        found = []
+        combined_rows = []
         for day in PARTITIONS:
             was, ours, theirs = ([row for row in rows if row[0] == day] for rows in (base, main, branch))
-            found += theirs if ours == was else ours
-        return sorted(found, key=str)
+            combined_rows += theirs if ours == was else ours
+        return sorted(combined_rows, key=str)
 
     def clean(self) -> None:
         table = self.table()
@@ -185,11 +188,11 @@ class Branched:
         root = Path(table.store.paths.root)
         on_disk = {str(path) for path in root.rglob("*") if path.is_file()}
         metadata = {
-            one
-            for one in on_disk
-            if Path(one).parent.name in METADATA
-            or Path(one).name in ("MAIN-BRANCH", "ORIGIN")
-            or Path(one).name.startswith(".closed-")
+            file_path
+            for file_path in on_disk
+            if Path(file_path).parent.name in METADATA
+            or Path(file_path).name in ("MAIN-BRANCH", "ORIGIN")
+            or Path(file_path).name.startswith(".closed-")
         }
         assert on_disk - metadata == needed_files(table.store).keys()
 

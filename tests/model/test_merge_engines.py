@@ -54,7 +54,7 @@ def combine(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def aggregation(functions: dict[str, Callable[[Any, Any], Any]]) -> Callable[[Row, Row], Row]:
-    return lambda old, new: old | {name: one(old[name], new[name]) for name, one in functions.items()}
+    return lambda old, new: old | {name: function(old[name], new[name]) for name, function in functions.items()}
 
 
 last_non_null = combine(lambda old, new: new)
@@ -101,7 +101,7 @@ ENGINES: dict[str, tuple[dict[str, Any], Callable[[Row, Row], Row]]] = {
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -> None:
     options, fold = ENGINES[name]
-    one = random.Random(seed)
+    chance = random.Random(seed)
     print(f"seed {seed}")
     table = Catalog(str(tmp_path)).create_table(
         "m.t", SCHEMA, primary_key=["id"], options={"bucket": 2, "parquet.row-group.rows": 8, **options}
@@ -110,13 +110,14 @@ def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -
     for _ in range(amount(20, 1000)):
         written = [
             {
-                "id": one.randrange(25), "seq": one.choice([None, *range(4)]), "a": one.choice([None, one.randrange(50)]),
-                "b": one.choice([None, *"xyzäö"]), "c": one.choice([None, True, False]),
-                "l": one.choice([None, [1], [one.randrange(9), 2]]),
+                "id": chance.randrange(25), "seq": chance.choice([None, *range(4)]),
+                "a": chance.choice([None, chance.randrange(50)]),
+                "b": chance.choice([None, *"xyzäö"]), "c": chance.choice([None, True, False]),
+                "l": chance.choice([None, [1], [chance.randrange(9), 2]]),
             }
-            for _ in range(one.randrange(1, 40))
+            for _ in range(chance.randrange(1, 40))
         ]  # fmt: skip
-        if one.random() < 0.1:
+        if chance.random() < 0.1:
             table.overwrite(pa.Table.from_pylist(written, SCHEMA))
             expected = {}
         else:
@@ -124,14 +125,14 @@ def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -
         for row in written:
             key = row["id"]
             expected[key] = fold(expected[key], row) if key in expected else row
-        if one.random() < 0.3:
-            table.compact(full=one.random() < 0.5)
-        if one.random() < 0.2:
-            table.expire(retain_last=one.randint(1, 4))
+        if chance.random() < 0.3:
+            table.compact(full=chance.random() < 0.5)
+        if chance.random() < 0.2:
+            table.expire(retain_last=chance.randint(1, 4))
             table = Catalog(str(tmp_path)).table("m.t")
-        found = {row["id"]: row for row in table.to_arrow().to_pylist()}
-        assert found == expected
-        column = one.choice(["a", "b", "c", "l", "seq"])
+        rows_by_key = {row["id"]: row for row in table.to_arrow().to_pylist()}
+        assert rows_by_key == expected
+        column = chance.choice(["a", "b", "c", "l", "seq"])
         narrow = table.to_arrow(columns=[column, "id"], where="a >= 20 OR b = 'x'").to_pylist()
         wanted = {key: row[column] for key, row in expected.items() if (row["a"] or -1) >= 20 or row["b"] == "x"}
         assert {row["id"]: row[column] for row in narrow} == wanted

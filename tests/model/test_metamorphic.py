@@ -76,7 +76,9 @@ def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
     # Keys that lie as far apart as keys can.
     rows = [(day, _spread(number), *rest) for day, number, *rest in rows]
     columns = list(zip(*rows, strict=True))
-    return pa.table({name: pa.array(list(one), kind) for name, one, kind in zip(names, columns, types, strict=False)})
+    return pa.table(
+        {name: pa.array(list(values), kind) for name, values, kind in zip(names, columns, types, strict=False)}
+    )
 
 
 def perform(catalog: Catalog, name: str, table: Table, operation: tuple[str, Any]) -> Table:
@@ -118,11 +120,11 @@ def run(seed: int, directory: Path) -> None:
             where = chosen.choice(
                 [None, f"v < {chosen.randrange(50)}", "day = 'y' AND text IS NOT NULL", "id IN (3, 70)"]
             )
-            one, two = (
+            plain, two = (
                 sorted((tuple(row.values()) for row in table.to_arrow(where=where).to_pylist()), key=str)
                 for table in tables.values()
             )
-            assert one == two, f"seed {seed}, step {step}, {operation[0]}, {where}"
+            assert plain == two, f"seed {seed}, step {step}, {operation[0]}, {where}"
     for table in tables.values():
         assert table.check(deep=True) == []
 

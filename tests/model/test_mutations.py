@@ -70,8 +70,8 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         ids = range(first, first + count)
         return pa.table(
             {
-                "day": [f"d{one % 2}" for one in ids], "id": list(ids), "v": [one / 7 for one in ids],
-                "text": [None if one % 9 == 0 else f"text {one * 7919 % 1000}" for one in ids],
+                "day": [f"d{row_id % 2}" for row_id in ids], "id": list(ids), "v": [row_id / 7 for row_id in ids],
+                "text": [None if row_id % 9 == 0 else f"text {row_id * 7919 % 1000}" for row_id in ids],
             }, schema=schema,
         )  # fmt: skip
 
@@ -188,7 +188,7 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         if name == "a.renamed":
             asked.append(("former names", lambda: Catalog(warehouse, clock=clock).former_names("a.renamed")))
         questions[name] = asked
-    return sorted(_places(directory, catalog), key=lambda one: str(one.path)), questions
+    return sorted(_places(directory, catalog), key=lambda place: str(place.path)), questions
 
 
 # The table that each publication has come to.
@@ -291,7 +291,7 @@ def huge(data: bytes, chosen: random.Random) -> bytes:
     """A number that is far too large: in digits, or as lengths are written in binary."""
     start = chosen.randrange(len(data))
     if data[:1] in (b"{", b"["):
-        digits = [number for number, one in enumerate(data) if 0x30 <= one <= 0x39]
+        digits = [number for number, byte in enumerate(data) if 0x30 <= byte <= 0x39]
         start = chosen.choice(digits) if digits else start
         return data[:start] + b"9" * chosen.choice([19, 30, 5000]) + data[start + 1 :]
     number = chosen.choice([b"\xff\xff\xff\xff\x07", b"\xfe" + b"\xff" * 8 + b"\x01", b"\x7f\xff\xff\xff", b"\xff" * 8])
@@ -309,7 +309,7 @@ def empty(data: bytes, chosen: random.Random) -> bytes:
     return b""
 
 
-HARMS = {one.__name__: one for one in (flip, truncate, garbage, zeros, huge, deep, empty)}
+HARMS = {harm.__name__: harm for harm in (flip, truncate, garbage, zeros, huge, deep, empty)}
 _WEIGHTS = {"flip": 40, "truncate": 12, "garbage": 12, "zeros": 8, "huge": 10, "deep": 3, "empty": 3, "swap": 12}
 
 
@@ -330,13 +330,13 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.places, self.questions = build(directory)
         self.by_kind: dict[tuple[str, str], list[Place]] = {}
-        for one in self.places:
-            self.by_kind.setdefault((one.kind, one.writer), []).append(one)
+        for place in self.places:
+            self.by_kind.setdefault((place.kind, place.writer), []).append(place)
         self.sound = {name: [(what, ask()) for what, ask in asked] for name, asked in self.questions.items()}
         self.warehouse = str(directory / "warehouse")
         for name in self.questions:
-            found = Catalog(self.warehouse).table(name).check(deep=True)
-            assert all(isinstance(one, FailedWork) for one in found), found
+            problems = Catalog(self.warehouse).table(name).check(deep=True)
+            assert all(isinstance(problem, FailedWork) for problem in problems), problems
 
     def mutate(self, seed: int) -> Outcome:
         chosen = random.Random(seed)
@@ -344,8 +344,10 @@ class Bench:
         place = chosen.choice(self.by_kind[kind, writer])
         harm = chosen.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         others = [
-            one for one in self.by_kind[kind, writer] if one.path.name != place.path.name and one.table == place.table
-        ]  # fmt: skip
+            candidate
+            for candidate in self.by_kind[kind, writer]
+            if candidate.path.name != place.path.name and candidate.table == place.table
+        ]
         before = {place.path: place.path.read_bytes()}
         if harm == "swap" and others:
             other = chosen.choice(others)
@@ -408,7 +410,7 @@ class Bench:
             return [f"died: {type(error).__name__}: {error}"]
         try:
             of_the_warehouse = catalog.check() if place.kind in _OF_THE_WAREHOUSE else []
-            return [str(one) for one in (*table.check(deep=True), *of_the_warehouse)]
+            return [str(problem) for problem in (*table.check(deep=True), *of_the_warehouse)]
         except BaseException as error:
             return [f"died in check: {type(error).__name__}: {error}"]
 
@@ -429,9 +431,9 @@ _BINARY = ("manifest", "manifest list", "index manifest", "deletion vectors")
 def _small(places: list[Place]) -> list[Place]:
     """One file of each kind and name of those that are documents or lines, for each of a table and a branch of it."""
     kept: dict[tuple[str, str, str], Place] = {}
-    for one in places:
-        if one.kind not in _BINARY and " file, " not in one.kind:
-            kept.setdefault((one.kind, one.writer, re.sub(r"[0-9a-f-]{8,}|\d+", "", one.path.name)), one)
+    for place in places:
+        if place.kind not in _BINARY and " file, " not in place.kind:
+            kept.setdefault((place.kind, place.writer, re.sub(r"[0-9a-f-]{8,}|\d+", "", place.path.name)), place)
     return list(kept.values())
 
 
@@ -448,22 +450,22 @@ def _checked(warehouse: str, place: Place) -> list[str]:
         table = catalog.table(place.table)
     except CorruptData as error:
         return [str(error)]
-    return [str(one) for one in (*table.check(deep=_is_read_deep(place)), *catalog.check())]
+    return [str(problem) for problem in (*table.check(deep=_is_read_deep(place)), *catalog.check())]
 
 
 @pytest.mark.pypaimon_differs("its tables are damaged on purpose")
 def test_garbage_in_any_small_file_is_a_line_of_check_and_never_its_end(tmp_path: Path) -> None:
     warehouse = str(tmp_path / "warehouse")
     places = _small(build(tmp_path)[0])
-    opened = {one.table: Catalog(warehouse).table(one.table) for one in places}
-    assert len({one.kind for one in places}) >= 14
+    opened = {small_place.table: Catalog(warehouse).table(small_place.table) for small_place in places}
+    assert len({small_place.kind for small_place in places}) >= 14
     wrong: list[str] = []
     for place in places:
         sound = place.path.read_bytes()
         for garbage in GARBAGE:
             place.path.write_bytes(garbage)
             # Also for whoever opened the table when it was sound.
-            known = [str(one) for one in opened[place.table].check(deep=_is_read_deep(place))]
+            known = [str(problem) for problem in opened[place.table].check(deep=_is_read_deep(place))]
             for lines in (_checked(warehouse, place), *(() if place.kind in _OF_THE_WAREHOUSE else (known,))):
                 makes_sense = (place.kind, garbage) in _SOUND
                 if not makes_sense and not any(place.path.name in line for line in lines):
@@ -483,7 +485,7 @@ def test_no_value_in_a_document_ends_check(tmp_path: Path) -> None:
         for key in json.loads(sound):
             for value in chosen.sample(_VALUES, amount(3, len(_VALUES))):
                 # Without a checksum, as another writer writes it: only the value tells.
-                document = {one: held for one, held in json.loads(sound).items() if one != CHECKSUM} | {key: value}
+                document = {name: held for name, held in json.loads(sound).items() if name != CHECKSUM} | {key: value}
                 place.path.write_text(json.dumps(document))
                 _checked(warehouse, place)
         place.path.write_bytes(sound)
@@ -495,19 +497,19 @@ def table_of(outcomes: list[Outcome]) -> str:
         "| file | mutations | error by name | equal rows | other rows | a line of `check` |",
         "|---|---|---|---|---|---|",
     ]
-    kinds = sorted({(one.place.writer != OURS, one.place.kind) for one in outcomes})
+    kinds = sorted({(outcome.place.writer != OURS, outcome.place.kind) for outcome in outcomes})
     for foreign, kind in kinds:
-        of = [one for one in outcomes if (one.place.writer != OURS, one.place.kind) == (foreign, kind)]
-        count = Counter(one.result for one in of)
+        of = [outcome for outcome in outcomes if (outcome.place.writer != OURS, outcome.place.kind) == (foreign, kind)]
+        count = Counter(outcome.result for outcome in of)
         name = f"{kind} (Java Paimon's)" if foreign else kind
         lines.append(
             f"| {name} | {len(of)} | {count['noticed']} | {count['equal']} | {count['other rows']} | "
-            f"{sum(one.in_check for one in of)} |"
+            f"{sum(outcome.in_check for outcome in of)} |"
         )
-    total = Counter(one.result for one in outcomes)
+    total = Counter(outcome.result for outcome in outcomes)
     lines.append(
         f"| all | {len(outcomes)} | {total['noticed']} | {total['equal']} | {total['other rows']} | "
-        f"{sum(one.in_check for one in outcomes)} |"
+        f"{sum(outcome.in_check for outcome in outcomes)} |"
     )
     return "\n".join(lines)
 
@@ -515,13 +517,14 @@ def table_of(outcomes: list[Outcome]) -> str:
 @pytest.mark.pypaimon_differs("its tables are damaged on purpose")
 def test_damaged_files_are_noticed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    one = os.environ.get("SNAPLINE_TEST_SEED")
+    given_seed = os.environ.get("SNAPLINE_TEST_SEED")
     step = amount(10, 1)
-    seeds = [int(one)] if one else range(0, MUTATIONS, step)
+    seeds = [int(given_seed)] if given_seed else range(0, MUTATIONS, step)
     failed = [(seed, outcome) for seed in seeds if (outcome := bench.mutate(seed)).failure]
     assert not failed, "\n".join(
-        f"SNAPLINE_TEST_SEED={seed}: {one.place.kind}, {one.harm}: {one.failure} ({one.place.path})"
-        for seed, one in failed
+        f"SNAPLINE_TEST_SEED={seed}: {failed_outcome.place.kind}, {failed_outcome.harm}: "
+        f"{failed_outcome.failure} ({failed_outcome.place.path})"
+        for seed, failed_outcome in failed
     )
 
 
@@ -540,10 +543,10 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         bench = Bench(Path(name))
         outcomes = []
-        for seed in range(*(int(one) for one in sys.argv[1:]) if sys.argv[1:] else (MUTATIONS,)):
+        for seed in range(*(int(argument) for argument in sys.argv[1:]) if sys.argv[1:] else (MUTATIONS,)):
             outcome = bench.mutate(seed)
             outcomes.append(outcome)
             if outcome.failure:
                 print(seed, outcome.place.kind, outcome.harm, outcome.failure[:300], outcome.place.path, flush=True)
         print(table_of(outcomes))
-        print(json.dumps(Counter(f"{one.harm} {one.result}" for one in outcomes), indent=0, sort_keys=True))
+        print(json.dumps(Counter(f"{outcome.harm} {outcome.result}" for outcome in outcomes), indent=0, sort_keys=True))

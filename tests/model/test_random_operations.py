@@ -62,9 +62,9 @@ class Model:
         )  # fmt: skip
 
     def row(self, day: str | None = None) -> tuple[Any, ...]:
-        one = self.random
-        value = (one.choice([None, one.randrange(50)]), one.choice([None, "t" * one.randrange(30), "é"]))
-        return (day or one.choice(DAYS), one.randrange(60), *value)
+        chance = self.random
+        value = (chance.choice([None, chance.randrange(50)]), chance.choice([None, "t" * chance.randrange(30), "é"]))
+        return (day or chance.choice(DAYS), chance.randrange(60), *value)
 
     def write(self) -> None:
         rows = [self.row() for _ in range(self.random.randrange(1, 80))]
@@ -162,8 +162,8 @@ class Model:
 
     def expire(self) -> None:
         removal = self.table.expire(retain_last=self.random.randint(1, 10))
-        for one in removal.snapshot_ids:
-            self.versions.pop(one, None)
+        for snapshot_id in removal.snapshot_ids:
+            self.versions.pop(snapshot_id, None)
 
     def tag(self) -> None:
         if snapshot := self.table.snapshot():
@@ -181,9 +181,9 @@ class Model:
                 self.compare(version, self.versions[version])
 
     def compare(self, version: int | str, expected: Rows) -> None:
-        found = self.table.to_arrow(version=version).to_pylist()
-        assert len(found) == len(expected)
-        assert {(row["day"], row["id"]): (row["number"], row["text"]) for row in found} == expected
+        rows = self.table.to_arrow(version=version).to_pylist()
+        assert len(rows) == len(expected)
+        assert {(row["day"], row["id"]): (row["number"], row["text"]) for row in rows} == expected
         assert self.table.count(version=version) == len(expected)
         day, low = self.random.choice(DAYS), self.random.randrange(60)
         conditions: list[tuple[str, Any]] = [

@@ -94,9 +94,9 @@ class _History:
         values = [tuple(row.values()) for row in rows.to_pylist()]
         if not self.keys:
             return Counter(values)
-        found = {self._key(value): value for value in values}
-        assert len(found) == len(values), f"a key is there twice: {values}"
-        return found
+        rows_by_key = {self._key(value): value for value in values}
+        assert len(rows_by_key) == len(values), f"a key is there twice: {values}"
+        return rows_by_key
 
     def applied(self, before: Any, changes: Iterable[Mapping[str, Any]]) -> Any:
         """What changes make of rows."""
@@ -172,10 +172,10 @@ def _tried(catalog: Catalog, name: str, seed: int) -> None:
     for number, rows in history.told.items():
         where = f"{name}, seed {seed}, after snapshot {number} of {history.done}"
         try:
-            found = history.applied(rows, history.table.changes(after=number).to_pylist())
+            replayed = history.applied(rows, history.table.changes(after=number).to_pylist())
         except AssertionError as error:
             raise AssertionError(f"{where}: {error}") from None
-        assert found == now, where
+        assert replayed == now, where
     assert history.table.check(deep=True) == []
 
 

@@ -22,14 +22,14 @@ ROOT = Path(__file__).parent.parent.parent
 def commands() -> list[tuple[str, list[str]]]:
     """The commands of the page, with the lines that it shows of their output."""
     page = (ROOT / "docs" / "recovery.md").read_text()
-    found: list[tuple[str, list[str]]] = []
+    steps: list[tuple[str, list[str]]] = []
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line.removeprefix("$ "), []))
+                steps.append((line.removeprefix("$ "), []))
             else:
-                found[-1][1].append(line)
-    return found
+                steps[-1][1].append(line)
+    return steps
 
 
 def test_every_command_of_the_story_prints_what_the_story_shows(demo: "Demo") -> None:
@@ -55,8 +55,10 @@ def test_every_command_of_the_story_prints_what_the_story_shows(demo: "Demo") ->
     for name in ("raw.flights", "core.flights", "marts.delay_by_weather"):
         # What it was before the bad day, to the row.
         columns = catalog.table(name).schema.column_names
-        how = [(column, "ascending") for column in columns]
-        mended, right = (one.table(name).to_arrow().sort_by(how) for one in (catalog, original))
+        sort_keys = [(column, "ascending") for column in columns]
+        mended, right = (
+            source_catalog.table(name).to_arrow().sort_by(sort_keys) for source_catalog in (catalog, original)
+        )
         if name.startswith("marts"):
             assert mended["flights"].to_pylist() == right["flights"].to_pylist()
         else:

@@ -48,7 +48,7 @@ class Lance(Side):
         return len(library.dataset(self._path("small")).versions())
 
     def files_small(self) -> int:
-        return sum(len(one.data_files()) for one in library.dataset(self._path("small")).get_fragments())
+        return sum(len(fragment.data_files()) for fragment in library.dataset(self._path("small")).get_fragments())
 
     def make_appended(self) -> None:
         """The first commit makes it."""

@@ -53,8 +53,8 @@ class Plain(Side):
 
     def lookup(self, low: int, high: int) -> pa.Table:
         rows = self._read("main")
-        found = rows.filter(pc.and_(pc.greater_equal(rows["id"], low), pc.less(rows["id"], high)))
-        return found.slice(0, high - low)
+        matching = rows.filter(pc.and_(pc.greater_equal(rows["id"], low), pc.less(rows["id"], high)))
+        return matching.slice(0, high - low)
 
     def compact(self) -> None:
         rows = self._read("main").slice(0, self._rows)

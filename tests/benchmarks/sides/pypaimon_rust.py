@@ -4,7 +4,9 @@ from sides.pypaimon import PyPaimon
 
 
 class PyPaimonRust(PyPaimon):
-    options = {f"{one}.enabled": "true" for one in ("scan.native-plan", "read.native", "write.native", "commit.native")}  # noqa: RUF012
+    options = {  # noqa: RUF012
+        f"{option}.enabled": "true" for option in ("scan.native-plan", "read.native", "write.native", "commit.native")
+    }
 
 
 side = PyPaimonRust

@@ -22,8 +22,8 @@ class Snapline(Side):
     def _open(self, name: str) -> Table:
         return Catalog(self.directory).table(f"bench.{name}")
 
-    def _make(self, name: str, schema: pa.Schema, **how: object) -> None:
-        self._tables[name] = self._catalog.create_table(f"bench.{name}", schema, **how)  # type: ignore[arg-type]
+    def _make(self, name: str, schema: pa.Schema, **arguments: object) -> None:
+        self._tables[name] = self._catalog.create_table(f"bench.{name}", schema, **arguments)  # type: ignore[arg-type]
 
     def load(self, rows: pa.Table) -> None:
         options = {"bucket": workload.BUCKETS, "write-only": True}

@@ -51,10 +51,12 @@ class World(NamedTuple):
     @property
     def needed(self) -> frozenset[str]:
         kept = {KEPT} if self.target or self.hold is not None else set()
-        return frozenset({file for one in self.snapshots if one not in self.taken for file in one[1:]} | kept)
+        return frozenset(
+            {file for snapshot in self.snapshots if snapshot not in self.taken for file in snapshot[1:]} | kept
+        )
 
     def without(self, gone: frozenset[str]) -> "World":
-        return self._replace(files=frozenset(one for one in self.files if one[0] not in gone))
+        return self._replace(files=frozenset(aged_file for aged_file in self.files if aged_file[0] not in gone))
 
 
 class Process(NamedTuple):
@@ -133,7 +135,7 @@ class AgeModel:
             case "look back":
                 yield "finds it there", world, process._replace(at="look")
             case "begin":
-                file = f"{name} {len([one for one in world.snapshots if one[0] == name])}"
+                file = f"{name} {len([snapshot for snapshot in world.snapshots if snapshot[0] == name])}"
                 yield f"writes {file}", self._written(world, file), Process("look", world.hours, file)
             case "look" if name != FENCE and self._is_lost(name, world, process):
                 yield "was late, and its files are lost: nothing is committed", world, END
@@ -195,12 +197,12 @@ class AgeModel:
                 after = self._marked(world, name, process.until) if says else world
                 yield "says how old files it takes", after, process._replace(at="look")
             case "look":
-                found = process.found - world.needed
+                unneeded = process.found - world.needed
                 if MARK_FIRST in self.omitted or SEEN in self.omitted:
-                    yield "looks who needs what", world, process._replace(at="mark late", found=found)
+                    yield "looks who needs what", world, process._replace(at="mark late", found=unneeded)
                 else:
                     after = self._unmarked(world, name) if MARK_ENDS in self.omitted else world
-                    yield "looks who needs what", after, process._replace(at="delete", found=found)
+                    yield "looks who needs what", after, process._replace(at="delete", found=unneeded)
             case "mark late":
                 after = self._marked(self._unmarked(world, name), name, process.until)
                 yield "says how old files it takes", after, process._replace(at="delete")
@@ -224,7 +226,7 @@ class AgeModel:
 
     @staticmethod
     def _unmarked(world: World, name: str) -> World:
-        return world._replace(marks=frozenset(one for one in world.marks if one[0] != name))
+        return world._replace(marks=frozenset(mark for mark in world.marks if mark[0] != name))
 
     def _expire(self, name: str, world: World, process: Process) -> Moves:
         if process.at == "begin":

@@ -198,12 +198,12 @@ class PublicationModel:
             for label, after, moved in moves:
                 others = processes
                 if self.alone and name.startswith("recoverer"):
-                    lives = [one.startswith(("recoverer", "reader")) for one in self.names]
-                    others = tuple(one if live else END for one, live in zip(others, lives, strict=True))
+                    lives = [process_name.startswith(("recoverer", "reader")) for process_name in self.names]
+                    others = tuple(other if live else END for other, live in zip(others, lives, strict=True))
                 if after.fenced is not None:
                     others = tuple(
-                        one._replace(seen=STALE) if one.table == after.fenced and one.at in _ON_TOP else one
-                        for one in others
+                        other._replace(seen=STALE) if other.table == after.fenced and other.at in _ON_TOP else other
+                        for other in others
                     )
                     after = after._replace(fenced=None)
                 yield f"{name}: {label}", (after, (*others[:index], moved, *others[index + 1 :]))
@@ -253,7 +253,7 @@ class PublicationModel:
             case "open" if number <= len(world.journal) and world.entry(number).kind:
                 yield f"open-{number} is there already", world, process._replace(number=number + 1)
             case "open":
-                before = tuple(len(one.log) for one in world.tables)
+                before = tuple(len(main.log) for main in world.tables)
                 world = world._replace(journal=world.journal + (Entry(""),) * (number - len(world.journal)))
                 after = world.with_entry(number, **Entry(kind, before, tags=(None,) * self.tables)._asdict())
                 at = "stop others" if self.by_hand else "look"
@@ -312,7 +312,11 @@ class PublicationModel:
         return Process(then, process.number)
 
     def _others(self, world: World, number: int, *, only_lower: bool) -> list[int]:
-        return [one for one in world.open_entries() if one < number or (one != number and not only_lower)]
+        return [
+            candidate
+            for candidate in world.open_entries()
+            if candidate < number or (candidate != number and not only_lower)
+        ]
 
     def _is_diverged(self, world: World, table: int) -> bool:
         return self.diverges and any(name.startswith("w") for name in world.tables[table].top.live)
@@ -466,7 +470,7 @@ class PublicationModel:
     @staticmethod
     def _given(world: World, table: int, branch: str) -> World:
         main = world.tables[table]
-        given = tuple(sorted({**dict(main.given), branch: main.top.live}.items(), key=lambda one: one[0]))
+        given = tuple(sorted({**dict(main.given), branch: main.top.live}.items(), key=lambda pair: pair[0]))
         return world.with_table(table, main._replace(given=given))
 
     # Recovery: finishing is what a publisher does; undoing decides, opens or fences, and takes back what has landed.
@@ -476,15 +480,15 @@ class PublicationModel:
         if process.at == "idle":
             left = [number for number, entry in enumerate(world.journal, 1) if entry.kind and not entry.is_closed]
             for candidate in left:
-                entry, how = world.entry(candidate), "" if candidate == left[0] else BY_BRANCH
+                entry, prefix = world.entry(candidate), "" if candidate == left[0] else BY_BRANCH
                 if entry.outcome in ("published", "undone"):
                     at = "clean up" if entry.outcome == "published" else "fence"
-                    yield f"{how}goes on with {candidate}, which is {entry.outcome}", world, Process(at, candidate)
+                    yield f"{prefix}goes on with {candidate}, which is {entry.outcome}", world, Process(at, candidate)
                     continue
-                yield f"{how}finishes {candidate}", world, Process(self._first_step(world, candidate), candidate)
+                yield f"{prefix}finishes {candidate}", world, Process(self._first_step(world, candidate), candidate)
                 if entry.outcome != "replacing":
                     at = "fence" if DECIDE in self.omitted else "decide"
-                    yield f"{how}undoes {candidate}", world, Process(at, candidate)
+                    yield f"{prefix}undoes {candidate}", world, Process(at, candidate)
             return
         yield "dies, and is called again", world, IDLE
         if process.at in ("decide", "decide late"):
@@ -627,7 +631,7 @@ class PublicationModel:
                     yield "sees another journal", world, Process("list")
                     return
                 shown = [{name for name in live if name.isdigit()} for live in process.view]
-                if any(one != shown[0] for one in shown):
+                if any(publications != shown[0] for publications in shown):
                     world = world._replace(broken=f"A consistent view shows publications {shown[0]} and {shown[-1]}")
                 yield "sees the same journal: done", world, END
 
