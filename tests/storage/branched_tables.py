@@ -69,10 +69,10 @@ def dying_before(name: str) -> Iterator[None]:
 
 
 def _dying(original: Any, name: str) -> Any:
-    def act(self: Branches, branch: str, **how: Any) -> Any:
-        if self._store.identifier.full_name == name and how.get("publication") is not None:
+    def act(self: Branches, branch: str, **named: Any) -> Any:
+        if self._store.identifier.full_name == name and named.get("publication") is not None:
             raise Died
-        return original(self, branch, **how)
+        return original(self, branch, **named)
 
     return act
 

@@ -32,11 +32,11 @@ PLAIN: dict[str, dict[str, str]] = {
 
 
 def made(tmp_path: Path, options: dict[str, str], *, key: bool, partitioned: bool) -> Table:
-    how: dict[str, Any] = {"primary_key": ["k", "p"]} if key else {}
+    keys: dict[str, Any] = {"primary_key": ["k", "p"]} if key else {}
     if partitioned:
-        how["partition_by"] = ["p"]
+        keys["partition_by"] = ["p"]
     options = {"bucket": "2" if key else "-1", "num-sorted-run.compaction-trigger": "3"} | options
-    return Catalog(str(tmp_path)).create_table("shop.t", SCHEMA, options=options, **how)
+    return Catalog(str(tmp_path)).create_table("shop.t", SCHEMA, options=options, **keys)
 
 
 class History:
@@ -90,7 +90,7 @@ class History:
         snapshot = self.table.overwrite(data, dynamic=dynamic)
         assert snapshot is not None
         gone = {row["k"] % 2 for row in rows} if dynamic else {0, 1}
-        self.rows = {k: one for k, one in self.rows.items() if k % 2 not in gone}
+        self.rows = {k: version for k, version in self.rows.items() if k % 2 not in gone}
         self.put(rows, snapshot)
 
     def compact(self) -> None:
@@ -99,7 +99,7 @@ class History:
     def delete(self) -> None:
         above = self.dice.randrange(30 + self.next_key)
         self.table.delete(f"k > {above}")
-        self.rows = {k: one for k, one in self.rows.items() if k <= above}
+        self.rows = {k: version for k, version in self.rows.items() if k <= above}
 
     def update(self) -> None:
         chosen = self.dice.randrange(30 + self.next_key)
@@ -138,19 +138,19 @@ def settle(table: Table) -> None:
 
 def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:
     """A snapshot of a branch, or of main before it began."""
-    found = table.store.snapshots.find(snapshot_id) or table.on_branch("main").snapshot(snapshot_id)
-    assert found is not None
-    return found
+    snapshot = table.store.snapshots.find(snapshot_id) or table.on_branch("main").snapshot(snapshot_id)
+    assert snapshot is not None
+    return snapshot
 
 
 def check(table: Table, expected: dict[int, tuple[int, int]], version: Any = None) -> int:
     """Compare the rows with what is expected, and say of how many the snapshot is not known."""
-    found = table.to_arrow(columns=["k", *METADATA_COLUMNS], version=version).to_pylist()
-    assert {row["k"] for row in found} == set(expected)
+    rows = table.to_arrow(columns=["k", *METADATA_COLUMNS], version=version).to_pylist()
+    assert {row["k"] for row in rows} == set(expected)
     files = {row["file_path"]: row for row in table.system_table("files").to_pylist()} if version is None else {}
     rows_of: dict[str, list[int]] = {}
     unknown = 0
-    for row in found:
+    for row in rows:
         if row["snapshot_id"] is None:
             assert row["job"] is row["barrier"] is row["commit_time"] is None
             unknown += 1

@@ -161,17 +161,17 @@ def use(result: Any) -> None:
 def call(ground: Ground, kind: type, method: str, given: dict[str, Any]) -> None:
     """Call a method with these arguments and with right ones for whatever else it needs."""
     positional, named = [], {}
-    for one in list(inspect.signature(getattr(kind, method)).parameters.values())[1:]:
-        if one.name in given or one.default is one.empty:
-            value = given[one.name] if one.name in given else ground.right(kind, method, one.name)
-            if one.kind is one.VAR_POSITIONAL:
+    for parameter in list(inspect.signature(getattr(kind, method)).parameters.values())[1:]:
+        if parameter.name in given or parameter.default is parameter.empty:
+            value = given[parameter.name] if parameter.name in given else ground.right(kind, method, parameter.name)
+            if parameter.kind is parameter.VAR_POSITIONAL:
                 positional.append(value)
             else:
-                named[one.name] = value
+                named[parameter.name] = value
     use(getattr(ground.subject(kind, method), method)(*positional, **named))
 
 
-@pytest.mark.parametrize(("kind", "method"), CALLS, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(("kind", "method"), CALLS, ids=lambda parameter: getattr(parameter, "__name__", parameter))
 def test_wrong_arguments_end_in_errors_of_the_store(grounds: Iterator[Ground], kind: type, method: str) -> None:
     ground = next(grounds)
     call(ground, kind, method, {})
@@ -218,7 +218,9 @@ def test_an_error_names_the_argument_what_was_found_and_what_is_wanted(
 def test_a_change_of_the_schema_says_what_it_takes() -> None:
     changes = [getattr(storage, name) for name in storage.__all__]
     kinds = [
-        one for one in changes if isinstance(one, type) and issubclass(one, SchemaChange) and one is not SchemaChange
+        change_type
+        for change_type in changes
+        if isinstance(change_type, type) and issubclass(change_type, SchemaChange) and change_type is not SchemaChange
     ]
     assert len(kinds) > 5
     for kind in (*kinds, CommitId, Overwrite, storage.ComputedColumn, storage.Watermark):
@@ -252,6 +254,6 @@ def test_whole_numbers_of_thousands_of_digits_are_compared(catalog: Catalog, col
     schema = pa.schema([("id", pa.int64()), ("price", pa.decimal128(8, 2)), ("size", pa.float64())])
     table = catalog.create_table("shop.numbers", schema)
     table.write(pa.table({"id": [1], "price": [Decimal(1)], "size": [1.0]}, schema))
-    assert [table.count(where=Comparison(column, "<", one)) for one in (10**5000, -(10**5000))] == [1, 0]
+    assert [table.count(where=Comparison(column, "<", number)) for number in (10**5000, -(10**5000))] == [1, 0]
     with pytest.raises(InvalidRequest, match="a value of type int is not"):
         table.update("id = 1", {"price": 10**5000})

@@ -209,12 +209,14 @@ def test_a_compaction_of_files_that_are_gone_is_a_conflict_and_leaves_nothing(ta
     ]
     catalog.table("a.t").overwrite(rows(), dynamic=False)
     before = [
-        path for path in listing(table) if path not in {one for result in results for one in result.message.paths}
+        path
+        for path in listing(table)
+        if path not in {written_path for result in results for written_path in result.message.paths}
     ]
     with pytest.raises(CommitConflict, match="another commit has deleted it"):
         table.new_commit().commit(
             [result.message for result in results],
-            deleted=[one for result in results for one in result.deleted],
+            deleted=[entry for result in results for entry in result.deleted],
             kind=COMPACT,
         )
     assert listing(table) == before

@@ -67,7 +67,7 @@ def test_what_is_done_by_hand_beside_an_open_publication_is_refused(
     catalog.recover(undo=way == "undo")
     assert all_held(catalog) == all_seen(catalog) == [FIXED if way == "finish" else OLD] * 3
     BY_HAND[act](catalog.table(name))
-    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+    assert [catalog.table(table_name).check(deep=True) for table_name in NAMES] == [[]] * 3
 
 
 def test_writers_and_other_branches_and_tables_go_on_beside_an_open_publication(
@@ -132,7 +132,7 @@ def test_a_publication_that_opens_right_after_somebody_has_looked_for_one_is_don
         assert all_seen(catalog) == [OLD] * 3
         catalog.recover()
         assert all_held(catalog) == [FIXED] * 3
-    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+    assert [catalog.table(table_name).check(deep=True) for table_name in NAMES] == [[]] * 3
 
 
 @pytest.mark.parametrize("later_replaces", [False, True], ids=["merges later", "replaces later"])
@@ -144,12 +144,12 @@ def test_whoever_has_made_an_entry_with_a_higher_number_and_died_is_in_nobodys_w
     # He had looked before the first began, and dies before he looks for lower numbers.
     journal = Journal.of_table(forked[0].store.file_io, forked[0].store.paths.root)
     journal.open(Publication("", "fix", dict.fromkeys(NAMES, 1), False, replaces=later_replaces))
-    assert [one.number for one in catalog.publications()] == [1, 2]
+    assert [publication.number for publication in catalog.publications()] == [1, 2]
     assert all_seen(catalog) == [OLD] * 3
     catalog.recover()
     assert catalog.publications() == []
     assert all_held(catalog) == all_seen(catalog) == [FIXED] * 3
-    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+    assert [catalog.table(table_name).check(deep=True) for table_name in NAMES] == [[]] * 3
 
 
 @pytest.mark.parametrize("act", ["rename", "drop"])
@@ -253,9 +253,9 @@ def test_an_open_publication_whose_tag_is_lost_ends_on_what_was_before_it(
     catalog: Catalog, forked: list[Table], way: str, loss: str
 ) -> None:
     half_publish(catalog)
-    one = forked[0]
-    one.expire(retain_last=1)
-    path = Path(one.store.paths.tag(TAG))
+    table = forked[0]
+    table.expire(retain_last=1)
+    path = Path(table.store.paths.tag(TAG))
     if loss == "gone":
         path.unlink()
     else:
@@ -263,7 +263,7 @@ def test_an_open_publication_whose_tag_is_lost_ends_on_what_was_before_it(
         with pytest.raises(CorruptData, match=r"`snapline branch recover`.*`--undo`"):
             catalog.consistent(["a.one"])
         with pytest.raises(InvalidRequest, match=r"before publication 1 of branch 'fix'.*`snapline branch recover`"):
-            one.tags.delete(TAG)
+            table.tags.delete(TAG)
     assert catalog.foresee_recovery(undo=True)[1]["a.one"] == "goes back to snapshot 2"
     catalog.recover(undo=way == "undo")
     assert all_held(catalog) == all_seen(catalog) == [FIXED if way == "finish" else OLD] * 3

@@ -106,7 +106,7 @@ def test_main_keeps_what_it_did_elsewhere(catalog: Catalog, forked: list[Table])
     catalog.branch_set("fix", NAMES).publish()
     for table in forked:
         assert held(table) == [*FIXED, ("y", 7, "main")]
-        assert [one.commit_user for one in table.store.snapshots.all()].count("nightly") == 1
+        assert [snapshot.commit_user for snapshot in table.store.snapshots.all()].count("nightly") == 1
         assert table.branches.verdict("fix").new == ()
         assert table.check(deep=True) == []
     catalog.branch_set("fix", NAMES).publish()
@@ -139,12 +139,12 @@ def test_a_main_adopts_what_a_branch_holds_and_keeps_its_history(catalog: Catalo
     for table in forked:
         table.write(rows(2, 9, v="bad"))
     forked[0].compact(full=True)
-    before = {str(table.identifier): [one.id for one in table.store.snapshots.all()] for table in forked}
+    before = {str(table.identifier): [snapshot.id for snapshot in table.store.snapshots.all()] for table in forked}
     until = {name: ids[-1] for name, ids in before.items()}
     catalog.branch_set("fix", NAMES).adopt(until, {"a.one": {"why": "fix"}})
     assert [held(table) for table in forked] == [FIXED] * 3
     for table in forked:
-        ids = [one.id for one in table.store.snapshots.all()]
+        ids = [snapshot.id for snapshot in table.store.snapshots.all()]
         assert ids == [*before[str(table.identifier)], ids[-1]]
         assert held(table.at(ids[-2])) != FIXED
         assert table.check(deep=True) == []
@@ -199,13 +199,13 @@ def test_a_main_that_was_replaced_by_a_branch_made_since_adopts_nothing(
 @pytest.mark.parametrize("given", ["until", "properties", "points"])
 def test_what_is_given_for_another_table_is_no_adoption(catalog: Catalog, forked: list[Table], given: str) -> None:
     until = dict.fromkeys(NAMES, 2)
-    how = {
+    adopt = {
         "until": lambda fix: fix.adopt({**until, "a.four": 2}, {}),
         "properties": lambda fix: fix.adopt(until, {"a.four": {"why": "fix"}}),
         "points": lambda fix: fix.adopt(until, {}, points={"a.four": (2, "abc")}),
     }[given]
     with pytest.raises(InvalidRequest, match=rf"{given} names a\.four, no table of this branch: it is one of a\.one"):
-        how(catalog.branch_set("fix", NAMES))
+        adopt(catalog.branch_set("fix", NAMES))
     assert catalog.publications() == []
     assert all_held(catalog) == [OLD] * 3
 
@@ -235,10 +235,10 @@ def test_a_writer_who_comes_in_between_is_not_lost(
     original = Branches.merge
     late = iter([True])
 
-    def merge(self: Branches, name: str, **how: Any) -> Any:
+    def merge(self: Branches, name: str, **named: Any) -> Any:
         if self._store.identifier.full_name == "a.two" and next(late, False):
             catalog.table("a.two").write(rows(2, v="late"), commit_id=CommitId("late", 1))
-        return original(self, name, **how)
+        return original(self, name, **named)
 
     monkeypatch.setattr(Branches, "merge", merge)
     with pytest.raises(CommitConflict, match="stays open"):
@@ -272,10 +272,10 @@ def test_the_commits_of_a_publication_that_is_open_do_not_expire(
     catalog: Catalog, forked: list[Table], way: str
 ) -> None:
     half_publish(catalog)
-    one = catalog.table("a.one")
-    one.write(rows(7, day="y"))
+    main = catalog.table("a.one")
+    main.write(rows(7, day="y"))
     # What main was before stays along with the commit: an undo may find no tag.
-    assert one.expire(retain_last=1).snapshot_ids == (1,)
+    assert main.expire(retain_last=1).snapshot_ids == (1,)
     assert [held(table) for table in catalog.consistent(NAMES).values()] == [OLD] * 3
     if way == "undo":
         with pytest.raises(CommitConflict, match="has written snapshot"):
@@ -283,14 +283,14 @@ def test_the_commits_of_a_publication_that_is_open_do_not_expire(
         catalog.recover(undo=True, discard_main=True)
         after = [OLD] * 3
     else:
-        newest = one.snapshot()
+        newest = main.snapshot()
         catalog.recover()
         assert catalog.table("a.one").snapshot() == newest
         after = [[*FIXED, ("y", 7, "main")], FIXED, FIXED]
     assert [held(table) for table in catalog.consistent(NAMES).values()] == after
     assert [held(catalog.table(name)) for name in NAMES] == after
     assert [catalog.table(name).check(deep=True) for name in NAMES] == [[]] * 3
-    assert 3 in one.expire(retain_last=1).snapshot_ids
+    assert 3 in main.expire(retain_last=1).snapshot_ids
 
 
 def test_a_branch_that_is_being_deleted_is_published_on_no_table(catalog: Catalog, forked: list[Table]) -> None:
@@ -379,8 +379,8 @@ def test_a_set_that_cannot_be_made_takes_away_what_it_made_and_nothing_of_others
     original = branch_set.draft_branch
 
     @contextmanager
-    def drafted(branches: Branches, name: str, **how: Any) -> Iterator[Any]:
-        with original(branches, name, **how) as give_name:
+    def drafted(branches: Branches, name: str, **named: Any) -> Iterator[Any]:
+        with original(branches, name, **named) as give_name:
 
             def name_last() -> Any:
                 if branches._store.identifier.full_name == "b.three":
@@ -441,8 +441,8 @@ def test_a_publication_that_dies_anywhere_is_seen_all_or_none_and_recovered(
         more = [("y", 7, "main")]
         old[1], new[1] = [*OLD, *more], [*FIXED, *more]
     if case == "compacted":
-        for one in forked:
-            assert one.compact() is not None or one is forked[2]
+        for forked_table in forked:
+            assert forked_table.compact() is not None or forked_table is forked[2]
     if case in ("discarding", "adopting over what main did"):
         forked[1].write(rows(2, v="nightly"), commit_id=CommitId("nightly", 4))
         old[1] = [("x", 1, "main"), ("x", 2, "nightly")]
@@ -552,13 +552,13 @@ def test_readers_of_a_view_never_see_half_of_a_publication(catalog: Catalog, for
             seen.add(tuple(held(table) == FIXED for table in view.values()))
 
     readers = [threading.Thread(target=read) for _ in range(3)]
-    for one in readers:
-        one.start()
+    for thread in readers:
+        thread.start()
     catalog.branch_set("fix", NAMES).publish()
     stop.wait(0.3)
     stop.set()
-    for one in readers:
-        one.join()
+    for thread in readers:
+        thread.join()
     assert seen <= {(False,) * 3, (True,) * 3}
     assert (True,) * 3 in seen
 

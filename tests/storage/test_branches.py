@@ -20,8 +20,8 @@ def batch(*ids: int, item: str = "main") -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "item": [item] * len(ids)})
 
 
-def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in table.to_arrow(**how).to_pylist())
+def rows(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**options).to_pylist())
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_a_merge_beside_an_alter_of_main_is_refused_and_loses_no_column(forked: 
     class AlteredMeanwhile(FileIO):
         """Somebody alters main right before it gets the branch's schema."""
 
-        def create_exclusively(self, path: str, data: bytes, **how: Any) -> bool:
+        def create_exclusively(self, path: str, data: bytes, **arguments: Any) -> bool:
             if path.endswith("/schema/schema-1") and not altered:
                 altered.append(forked.alter(AddColumn("age", pa.int64())))
-            return super().create_exclusively(path, data, **how)
+            return super().create_exclusively(path, data, **arguments)
 
     with pytest.raises(CommitConflict, match="both were altered"):
         through(forked, AlteredMeanwhile("file://")).branches.merge("fix")
@@ -367,14 +367,14 @@ def test_the_same_change_on_both_sides_is_no_difference(forked: Table) -> None:
     assert rows(altered)[-1] == (7, "fixed", 1)
 
 
-@pytest.mark.parametrize("how", ["alone", "in a set", "written meanwhile"])
+@pytest.mark.parametrize("case", ["alone", "in a set", "written meanwhile"])
 def test_nulls_of_a_branch_do_not_come_to_a_main_that_takes_none_by_its_replacement(
-    forked: Table, catalog: Catalog, how: str, monkeypatch: pytest.MonkeyPatch
+    forked: Table, catalog: Catalog, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, fix = str(forked.identifier), forked.on_branch("fix")
     null = pa.table({"id": [7], "item": pa.array([None], pa.string())})
     forked.alter(SetNotNull("item"))
-    if how != "written meanwhile":
+    if case != "written meanwhile":
         fix.write(null)
     else:
         copy = replacing.copy_schemas
@@ -385,7 +385,7 @@ def test_nulls_of_a_branch_do_not_come_to_a_main_that_takes_none_by_its_replacem
 
         monkeypatch.setattr(replacing, "copy_schemas", late)
     with pytest.raises(CommitConflict, match=r"'item' .* is NOT NULL since its schema 1"):
-        if how == "in a set":
+        if case == "in a set":
             catalog.branch_set("fix", [name]).replace_main()
         else:
             forked.branches.replace_main("fix")

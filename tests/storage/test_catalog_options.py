@@ -14,10 +14,10 @@ def test_options_that_two_give_a_catalog_at_once_are_both_kept(
     Catalog(catalog.warehouse, options={"table-storage.file.format": "parquet"})
     replaced = FileIO.replace_if
 
-    def late(self: FileIO, *how: Any, **more: Any) -> bool:
+    def late(self: FileIO, *arguments: Any, **more: Any) -> bool:
         monkeypatch.undo()
         Catalog(catalog.warehouse, options={"table-storage.bucket": "4"})
-        return replaced(self, *how, **more)
+        return replaced(self, *arguments, **more)
 
     monkeypatch.setattr(FileIO, "replace_if", late)
     options = Catalog(catalog.warehouse, options={"table-storage.write-only": "true"}).options

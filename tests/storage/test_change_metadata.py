@@ -28,10 +28,10 @@ PRODUCERS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-def made(tmp_path: Path, options: dict[str, str], **how: Any) -> Table:
+def made(tmp_path: Path, options: dict[str, str], **keys: Any) -> Table:
     options = {"bucket": "2", "write-only": "true"} | options
-    how = {"primary_key": ["k", "p"], "partition_by": ["p"]} | how
-    return Catalog(str(tmp_path)).create_table("shop.t", SCHEMA, options=options, **how)
+    keys = {"primary_key": ["k", "p"], "partition_by": ["p"]} | keys
+    return Catalog(str(tmp_path)).create_table("shop.t", SCHEMA, options=options, **keys)
 
 
 def written(table: Table, job: str, keys: dict[int, str], value: int) -> int:
@@ -75,7 +75,7 @@ def test_a_dictionary_knows_which_commit_made_each_change(kind: str, seed: int, 
         columns=["k", "job", "__paimon_snapshot_id", "barrier", "row_kind", "partition", "commit_time"]
     ).to_pylist()
     assert changes
-    told = 0
+    known_count = 0
     for row in changes:
         teller, maker = table.snapshot(row["snapshot_id"]), row["__paimon_snapshot_id"]
         assert teller is not None
@@ -86,13 +86,13 @@ def test_a_dictionary_knows_which_commit_made_each_change(kind: str, seed: int, 
             # Rows of a postponed bucket get new numbers, and of a row that went nothing is left.
             assert row["rowkind"] == "-D" or kind == "postponed"
             continue
-        told += 1
+        known_count += 1
         assert maker == wrote[row["snapshot_id"]][row["k"]], row
         snapshot = table.snapshot(maker)
         assert snapshot is not None
         assert snapshot.commit_kind != COMPACT
         assert (row["job"], row["barrier"]) == (snapshot.commit_user, 7)
-    assert told
+    assert known_count
 
 
 def test_a_row_that_was_replaced_is_of_the_commit_that_replaced_it(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_row_that_was_replaced_is_of_the_commit_that_replaced_it(tmp_path: Pat
         if number == 0:
             table.compact(full=True)
     table.compact(full=True)
-    found = table.changes(after=2, columns=["k", "v", "job"]).to_pylist()
-    assert [(row["rowkind"], row["k"], row["v"], row["job"]) for row in found] == [
+    changes = table.changes(after=2, columns=["k", "v", "job"]).to_pylist()
+    assert [(row["rowkind"], row["k"], row["v"], row["job"]) for row in changes] == [
         ("-U", 0, 0, "job 1"),
         ("+U", 0, 1, "job 1"),
         ("-D", 2, 0, None),
@@ -122,8 +122,8 @@ def test_changes_of_tables_without_a_key(tmp_path: Path, marks: str) -> None:
         table.write(data, commit_id=CommitId(f"job {number}"))
     table.compact(full=True)
     table.overwrite(pa.table([[0], ["a"], [0]], schema=SCHEMA), commit_id=CommitId("mender"))
-    found = table.changes(columns=["k", "job"]).to_pylist()
-    assert sorted((row["rowkind"], row["k"], row["job"]) for row in found) == [
+    changes = table.changes(columns=["k", "job"]).to_pylist()
+    assert sorted((row["rowkind"], row["k"], row["job"]) for row in changes) == [
         ("+I", 0, "job 0"), ("+I", 1, "job 1"), ("+I", 10, "job 0"), ("+I", 11, "job 1"),
         ("-D", 1, "mender"), ("-D", 10, "mender"), ("-D", 11, "mender"),
     ]  # fmt: skip
@@ -133,8 +133,8 @@ def test_keys_that_move_to_another_partition_tell_of_their_commit(tmp_path: Path
     table = made(tmp_path, {"bucket": "-1"}, primary_key=["k"])
     for number, part in enumerate("ab"):
         table.write(pa.table([[1], [part], [number]], schema=SCHEMA), commit_id=CommitId(f"job {number}"))
-    found = table.changes(after=1, columns=["p", "job", "partition"]).to_pylist()
-    assert [(row["rowkind"], row["p"], row["job"], row["partition"]) for row in found] == [
+    changes = table.changes(after=1, columns=["p", "job", "partition"]).to_pylist()
+    assert [(row["rowkind"], row["p"], row["job"], row["partition"]) for row in changes] == [
         ("-D", "a", "job 1", "p=a"),
         ("+I", "b", "job 1", "p=b"),
     ]
