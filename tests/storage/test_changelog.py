@@ -24,12 +24,15 @@ def batch(*rows: tuple[Any, ...]) -> pa.Table:
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def told(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return [(one["rowkind"], one["id"], one["name"], one["v"]) for one in table.changes(**how).to_pylist()]
+def changes_of(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return [
+        (change["rowkind"], change["id"], change["name"], change["v"])
+        for change in table.changes(**options).to_pylist()
+    ]
 
 
-def state(table: Table, **how: Any) -> dict[int, tuple[Any, ...]]:
-    return {one["id"]: (one["name"], one["v"]) for one in table.to_arrow(**how).to_pylist()}
+def state(table: Table, **options: Any) -> dict[int, tuple[Any, ...]]:
+    return {row["id"]: (row["name"], row["v"]) for row in table.to_arrow(**options).to_pylist()}
 
 
 def applied(changes: list[tuple[Any, ...]]) -> dict[int, tuple[Any, ...]]:
@@ -51,16 +54,16 @@ def test_changelogs_of_java_are_read(name: str) -> None:
     for view in views:
         if view.get("changelog_rows"):
             number = view["snapshot_id"]
-            found = table.changes(after=number - 1 if number > 1 else None, until=number)
-            rows = [{"kind": row.pop("rowkind"), **row} for row in found.drop(["snapshot_id"]).to_pylist()]
+            changes = table.changes(after=number - 1 if number > 1 else None, until=number)
+            rows = [{"kind": row.pop("rowkind"), **row} for row in changes.drop(["snapshot_id"]).to_pylist()]
             assert sorted(rows, key=str) == sorted(view["changelog_rows"], key=str)
 
 
 def test_input_stores_what_the_writer_was_given(catalog: Catalog) -> None:
     table = make(catalog, **{"changelog-producer": "input"})
     table.write(batch((1, "a", 1, "+I"), (1, "a", 1, "-U"), (1, "b", 2, "+U"), (2, "c", 3, "+I")), row_kind_column="op")
-    assert sorted(told(table)) == [("+I", 1, "a", 1), ("+I", 2, "c", 3), ("+U", 1, "b", 2), ("-U", 1, "a", 1)]
-    assert applied(told(table)) == state(table)
+    assert sorted(changes_of(table)) == [("+I", 1, "a", 1), ("+I", 2, "c", 3), ("+U", 1, "b", 2), ("-U", 1, "a", 1)]
+    assert applied(changes_of(table)) == state(table)
     snapshot = table.snapshot()
     assert snapshot is not None
     assert snapshot.changelog_record_count == 4
@@ -94,24 +97,24 @@ def test_applying_the_changelog_gives_the_table(catalog: Catalog, producer: str,
         if chosen.random() < 0.1 and engine == "deduplicate":
             table.overwrite(batch(*rows))
         if producer == "lookup":
-            assert applied(told(table)) == state(table), f"seed {seed}, step {step}"
+            assert applied(changes_of(table)) == state(table), f"seed {seed}, step {step}"
     table.compact(full=True)
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
 
 
 def test_updates_that_change_nothing_are_left_out_on_demand(catalog: Catalog) -> None:
     table = make(catalog, **{"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"})
     table.write(batch((1, "a", 1), (2, None, 2)))
     table.write(batch((1, "a", 1), (2, "b", 2)))
-    assert told(table, after=2) == [("-U", 2, None, 2), ("+U", 2, "b", 2)]
+    assert changes_of(table, after=2) == [("-U", 2, None, 2), ("+U", 2, "b", 2)]
 
 
 def test_full_compaction_comes_after_a_number_of_commits(catalog: Catalog) -> None:
     table = make(catalog, bucket=1, **{"changelog-producer": "full-compaction", "full-compaction.delta-commits": 2})
     table.write(batch((1, "a", 1)))
-    assert told(table) == []
+    assert changes_of(table) == []
     table.write(batch((1, "b", 1)))
-    assert told(table) == [("+I", 1, "b", 1)]
+    assert changes_of(table) == [("+I", 1, "b", 1)]
 
 
 def test_a_write_without_change_tracking_is_not_seen_by_readers_of_changes(catalog: Catalog) -> None:
@@ -120,7 +123,7 @@ def test_a_write_without_change_tracking_is_not_seen_by_readers_of_changes(catal
     table.write(batch((2, "b", 2)), change_tracking=False)
     table.overwrite(batch((3, "c", 3)), change_tracking=False)
     table.write(batch((4, "d", 4)))
-    assert told(table) == [("+I", 1, "a", 1), ("+I", 4, "d", 4)]
+    assert changes_of(table) == [("+I", 1, "a", 1), ("+I", 4, "d", 4)]
     assert set(state(table)) == {3, 4}
 
 
@@ -129,7 +132,7 @@ def test_change_tracking_is_turned_off_for_a_table_and_on_again(catalog: Catalog
     table.write(batch((1, "a", 1)))
     table = table.alter(SetOptions({"change-tracking": "true"}))
     table.write(batch((2, "b", 2)))
-    assert told(table) == [("+I", 2, "b", 2)]
+    assert changes_of(table) == [("+I", 2, "b", 2)]
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
@@ -159,16 +162,16 @@ def test_an_overwrite_shows_only_what_it_changed(catalog: Catalog) -> None:
     table = make(catalog)
     table.write(batch((1, "a", 1), (2, "b", 2)))
     table.overwrite(batch((2, "b", 2), (3, "c", 3)))
-    assert told(table, after=1) == [("-D", 1, "a", 1), ("+I", 3, "c", 3)]
+    assert changes_of(table, after=1) == [("-D", 1, "a", 1), ("+I", 3, "c", 3)]
     quiet = table.alter(SetOptions({"streaming-read-overwrite": "false"}))
-    assert told(quiet, after=1) == []
+    assert changes_of(quiet, after=1) == []
 
 
 def test_the_audit_log_shows_rows_with_their_kind(catalog: Catalog) -> None:
     table = make(catalog, **{"write-only": "true"})
     table.write(batch((1, "a", 1), (2, "b", 2)))
     table.write(batch((1, None, None, "-D"), (3, "c", 3, "+U")), row_kind_column="op")
-    rows = {(one["rowkind"], one["id"]) for one in table.system_table("audit_log").to_pylist()}
+    rows = {(row["rowkind"], row["id"]) for row in table.system_table("audit_log").to_pylist()}
     assert rows == {("-D", 1), ("+I", 2), ("+U", 3)}
     assert catalog.read("a.t$audit_log").num_rows == 3
 
@@ -201,12 +204,12 @@ def test_readers_of_changes_see_no_change_in_a_rescale(catalog: Catalog, produce
     rescaled = table.rescale(3)
     assert rescaled is not None
     table = catalog.table("a.t")
-    assert told(table, after=before.id) == []
+    assert changes_of(table, after=before.id) == []
     table.compact()
-    assert told(table, after=before.id) == []
+    assert changes_of(table, after=before.id) == []
     table.write(batch((4, "d", 4)))
     table.compact()
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
     assert len(state(table)) == 4
 
 
@@ -220,17 +223,17 @@ def test_a_rescale_and_an_overwrite_tell_what_no_changelog_has_told_yet(catalog:
     table.write(batch(*[(*row, "-D") for row in rows[10:20]]), row_kind_column="op")
     table.rescale(3)
     table = catalog.table("a.t")
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
     assert len(state(table)) == 40
     # Readers that leave out what replaces files get it from the compaction before.
-    compacted = [one.id for one in table.store.snapshots.all() if one.operation == "COMPACT"]
-    assert applied(told(table, until=compacted[0])) == state(table)
+    compacted = [snapshot.id for snapshot in table.store.snapshots.all() if snapshot.operation == "COMPACT"]
+    assert applied(changes_of(table, until=compacted[0])) == state(table)
     pieces = [piece for number in range(4) for piece in batch(*rows[number::4]).to_batches()]
     table.overwrite(pa.RecordBatchReader.from_batches(pieces[0].schema, pieces))
-    assert applied(told(table)) == state(table) == {key: ("x", key) for key in range(100)}
-    assert {one.file.level for one in table.scan().entries} == {table.store.options.top_level}
+    assert applied(changes_of(table)) == state(table) == {key: ("x", key) for key in range(100)}
+    assert {entry.file.level for entry in table.scan().entries} == {table.store.options.top_level}
     table.compact()
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
     assert table.remove_orphan_files(older_than=dt.timedelta(0), dry_run=True) == []
     assert table.check(deep=True) == []
 
@@ -243,7 +246,7 @@ def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet
     # As it was before the compaction that told of it.
     table.overwrite(batch((9, "z", 9)))
     table.rollback_to(written.id)
-    assert applied(told(table)) == state(table) == {1: ("c", 3), 2: ("b", 2), 3: ("d", 4)}
+    assert applied(changes_of(table)) == state(table) == {1: ("c", 3), 2: ("b", 2), 3: ("d", 4)}
     table.branches.create("b", snapshot_id=written.id)
     branch = table.on_branch("b")
     with branch.new_write() as writer:
@@ -252,13 +255,13 @@ def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet
     # A writer that died before it compacted.
     branch.new_commit().commit([message])
     table.branches.merge("b", discard_main=True)
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
     assert state(table)[4] == ("e", 5)
     table.overwrite(batch((9, "z", 9)))
     latest = table.snapshot()
     assert latest is not None
     table.branches.adopt("b", until=latest.id, commit_id=CommitId("u", 1))
-    assert applied(told(table)) == state(table)
+    assert applied(changes_of(table)) == state(table)
     assert state(table)[4] == ("e", 5)
     assert table.troubles() == []
 
@@ -292,17 +295,20 @@ def test_rows_that_come_late_are_told(
     held: dict[int, Any] = {}
     for _ in range(12):
         ids = chosen.sample(range(6), 3)
-        rows = [(one, "n", chosen.choice([None, *range(5)]), chosen.randrange(9), [chosen.randrange(4)]) for one in ids]
+        rows = [
+            (row_id, "n", chosen.choice([None, *range(5)]), chosen.randrange(9), [chosen.randrange(4)])
+            for row_id in ids
+        ]
         table.write(pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)), schema=schema))
         if producer == "full-compaction":
             table.compact()
-    for one in table.changes().to_pylist():
-        row = {name: one[name] for name in schema.names}
-        if one["rowkind"] in ("-U", "-D"):
-            assert held.pop(one["id"]) == row
+    for change in table.changes().to_pylist():
+        row = {name: change[name] for name in schema.names}
+        if change["rowkind"] in ("-U", "-D"):
+            assert held.pop(change["id"]) == row
         else:
-            assert held.setdefault(one["id"], row) == row
-    assert held == {one["id"]: one for one in table.to_arrow().to_pylist()}
+            assert held.setdefault(change["id"], row) == row
+    assert held == {current["id"]: current for current in table.to_arrow().to_pylist()}
 
 
 def test_changes_that_expired_with_their_files_are_not_left_out(catalog: Catalog) -> None:

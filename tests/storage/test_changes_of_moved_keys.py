@@ -14,7 +14,7 @@ PRODUCERS = ["none", "input", "lookup"]
 
 
 def rows(*given: tuple[str, int, int]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip("pkv", one, strict=True)) for one in given], schema=SCHEMA)
+    return pa.Table.from_pylist([dict(zip("pkv", values, strict=True)) for values in given], schema=SCHEMA)
 
 
 def held(table: Table) -> list[tuple[str, int, int]]:
@@ -72,8 +72,8 @@ def test_columns_and_conditions_leave_the_order_as_it_is(catalog: Catalog) -> No
     table = moving(catalog, "a.t")
     table.write(rows(("b", 4, 1)))
     table.write(rows(("a", 4, 2)))
-    told = [list(row.values()) for row in table.changes(columns=["v"]).to_pylist()]
-    assert told == [["+I", 1, 1], ["-D", 2, 2], ["+I", 2, 2]]
+    changes = [list(row.values()) for row in table.changes(columns=["v"]).to_pylist()]
+    assert changes == [["+I", 1, 1], ["-D", 2, 2], ["+I", 2, 2]]
     assert table.changes(columns=["v"]).column_names == ["rowkind", "snapshot_id", "v"]
 
 

@@ -39,7 +39,7 @@ def root(table: Table) -> Path:
 
 def edit(path: Path, **values: object) -> None:
     """Change a document as another writer would: without a checksum."""
-    kept = {key: one for key, one in json.loads(path.read_text()).items() if key != "snapline.crc32"}
+    kept = {key: value for key, value in json.loads(path.read_text()).items() if key != "snapline.crc32"}
     path.write_text(json.dumps(kept | values))
 
 
@@ -67,7 +67,7 @@ def test_a_sound_table_has_nothing_to_report(table: Table) -> None:
 def test_golden_tables_are_sound(name: str) -> None:
     table = Catalog(str(TABLES / name)).table(f"golden.{name}")
     # pypaimon counts no deletes in its manifests (decision 0004).
-    assert [one for one in table.check(deep=True) if "deletes" not in one.what] == []
+    assert [problem for problem in table.check(deep=True) if "deletes" not in problem.what] == []
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_golden_tables_are_sound(name: str) -> None:
 def test_what_is_broken_is_reported(table: Table, harm: Callable[[Table], None], message: str) -> None:
     harm(table)
     again = Catalog(str(root(table).parent.parent)).table("a.t")
-    found = [str(one) for one in again.check()]
-    assert any(message in one for one in found), found
+    problems = [str(problem) for problem in again.check()]
+    assert any(message in problem for problem in problems), problems
 
 
 def test_rows_are_checked_on_demand(table: Table) -> None:
@@ -104,7 +104,7 @@ def test_rows_are_checked_on_demand(table: Table) -> None:
 @pytest.mark.parametrize("harm", ["cut", "gone"])
 def test_a_file_that_is_cut_off_or_gone_is_one_line_that_names_it_once(table: Table, harm: str) -> None:
     reported = 0
-    for path in sorted(one for one in root(table).rglob("*") if one.is_file()):
+    for path in sorted(file for file in root(table).rglob("*") if file.is_file()):
         if harm == "gone" and path == root(table) / "schema" / "schema-0":
             # Without it there is no table.
             continue
@@ -115,7 +115,7 @@ def test_a_file_that_is_cut_off_or_gone_is_one_line_that_names_it_once(table: Ta
             path.unlink()
         manifest.forget()
         try:
-            lines = [str(one) for one in table.check(deep=True) if "gap between" not in str(one)]
+            lines = [str(problem) for problem in table.check(deep=True) if "gap between" not in str(problem)]
         finally:
             path.write_bytes(content)
         assert len(lines) <= 1, lines
@@ -129,7 +129,7 @@ def test_a_file_that_is_cut_off_or_gone_is_one_line_that_names_it_once(table: Ta
 def test_who_shares_a_broken_file_stands_in_its_line(table: Table) -> None:
     name = table.scan(version=1).entries[0].file.name
     remove(f"bucket-0/{name}")(table)
-    [line] = [str(one) for one in table.check() if name in str(one)]
+    [line] = [str(problem) for problem in table.check() if name in str(problem)]
     assert line.startswith("a.t snapshot 1: file ")
     assert " is missing (the same of a.t snapshot 2, a.t snapshot 3, a.t tag kept, " in line
     assert ", a.t$branch_fix snapshot 2" in line
@@ -168,8 +168,8 @@ def test_a_mark_of_orphan_cleaning_that_makes_no_sense_is_named(orders: Table, s
     path = Path(orders.store.cleanings.begin("cleaning-x", Cleaning(1, {})))
     assert orders.check() == []
     path.write_text(said)
-    (found,) = orders.check()
-    assert str(path) in str(found)
+    (problem,) = orders.check()
+    assert str(path) in str(problem)
 
 
 def test_a_table_that_has_gone_is_not_called_broken(catalog: Catalog, orders: Table) -> None:
@@ -191,9 +191,9 @@ def test_what_says_how_far_expiry_goes_and_what_became_of_closings_is_looked_at(
     ):
         expiring.write_text(expiring_text)
         closed.write_text(closed_text)
-        found = [str(one) for one in orders.check()]
-        assert len(found) == len(expected)
-        assert all(part in one for part, one in zip(expected, found, strict=True)), found
+        problems = [str(problem) for problem in orders.check()]
+        assert len(problems) == len(expected)
+        assert all(part in problem for part, problem in zip(expected, problems, strict=True)), problems
 
 
 def test_hints_beyond_the_newest_snapshot_are_lines(orders: Table) -> None:

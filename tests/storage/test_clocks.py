@@ -18,15 +18,15 @@ from storage.write.find_commit import search_bound
 HOUR_MS = 3_600_000
 
 
-def write(table: Table, number: int, **how: object) -> None:
-    table.write(pa.table({"id": [number], "item": ["x"]}), **how)  # type: ignore[arg-type]
+def write(table: Table, number: int, **options: object) -> None:
+    table.write(pa.table({"id": [number], "item": ["x"]}), **options)  # type: ignore[arg-type]
 
 
 def at(time_ms: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
 
 
-def found(table: Table, time_ms: int) -> int:
+def version_at(table: Table, time_ms: int) -> int:
     snapshot = table.snapshot(at(time_ms))
     assert snapshot is not None
     return snapshot.id
@@ -39,7 +39,7 @@ def test_a_clock_that_jumps_back_does_not_turn_history_around(orders: Table, clo
     write(orders, 2)
     clock.advance_ms(5 * HOUR_MS + 1000)
     write(orders, 3)
-    assert (found(orders, start), found(orders, start + 999), found(orders, start + 1000)) == (2, 2, 3)
+    assert (version_at(orders, start), version_at(orders, start + 999), version_at(orders, start + 1000)) == (2, 2, 3)
     with pytest.raises(NotFound, match="no snapshot or tag at or before"):
         orders.snapshot(at(start - 5 * HOUR_MS - 1))
     assert orders.check() == []
@@ -48,8 +48,8 @@ def test_a_clock_that_jumps_back_does_not_turn_history_around(orders: Table, clo
 def test_equal_timestamps_lead_to_the_latest_of_them(orders: Table, clock: FixedClock) -> None:
     for number in range(4):
         write(orders, number)
-    assert found(orders, clock.now_ms()) == 4
-    assert found(orders, clock.now_ms() + 1) == 4
+    assert version_at(orders, clock.now_ms()) == 4
+    assert version_at(orders, clock.now_ms() + 1) == 4
 
 
 def test_writers_whose_clocks_differ_keep_the_order_of_commits(
@@ -59,7 +59,7 @@ def test_writers_whose_clocks_differ_keep_the_order_of_commits(
     behind = Catalog(catalog.warehouse, clock=FixedClock(clock.now_ms() - HOUR_MS // 3)).table("shop.orders")
     for number, table in enumerate([ahead, behind, orders, behind, ahead]):
         write(table, number)
-    times = [one.time_ms for one in orders.store.snapshots.all()]
+    times = [snapshot.time_ms for snapshot in orders.store.snapshots.all()]
     assert times == sorted(times)
     assert orders.count() == 5
 
@@ -145,13 +145,13 @@ def a_writer_of_2036(orders: Table, clock: FixedClock) -> None:
 def test_one_commit_of_a_clock_years_ahead_does_not_pin_the_history(orders: Table, clock: FixedClock) -> None:
     start = clock.now_ms()
     a_writer_of_2036(orders, clock)
-    assert [found(orders, start + hours * HOUR_MS) for hours in range(6)] == [1, 2, 2, 4, 5, 5]
-    assert found(orders, start + YEARS_MS + 3 * HOUR_MS) == 5
+    assert [version_at(orders, start + hours * HOUR_MS) for hours in range(6)] == [1, 2, 2, 4, 5, 5]
+    assert version_at(orders, start + YEARS_MS + 3 * HOUR_MS) == 5
     with pytest.raises(NotFound, match="no snapshot or tag at or before"):
         orders.snapshot(at(start - 1))
-    times = [one.time_ms for one in orders.store.snapshots.all()]
+    times = [snapshot.time_ms for snapshot in orders.store.snapshots.all()]
     assert times == [start, start + HOUR_MS, start + YEARS_MS + 2 * HOUR_MS, start + 3 * HOUR_MS, start + 4 * HOUR_MS]
-    assert [rising_since(one) for one in orders.store.snapshots.all()] == [None, None, None, 4, 4]
+    assert [rising_since(snapshot) for snapshot in orders.store.snapshots.all()] == [None, None, None, 4, 4]
     assert orders.check() == []
 
 
@@ -162,10 +162,18 @@ def test_points_in_time_lead_to_snapshots_through_several_jumps(catalog: Catalog
         clock.advance_ms(start + hours * HOUR_MS - clock.now_ms())
         write(orders, number)
     # Segments: 1 2 | 3 4 5 | 6 7
-    assert [found(orders, start + hours * HOUR_MS) for hours in (0, 9, 10, 15, 19, 20, 99)] == [1, 1, 3, 4, 4, 6, 7]
+    assert [version_at(orders, start + hours * HOUR_MS) for hours in (0, 9, 10, 15, 19, 20, 99)] == [
+        1,
+        1,
+        3,
+        4,
+        4,
+        6,
+        7,
+    ]
     orders.expire(retain_last=3)
     # Of the second segment the last is left, which is later.
-    assert [found(orders, start + hours * HOUR_MS) for hours in (50, 20)] == [7, 6]
+    assert [version_at(orders, start + hours * HOUR_MS) for hours in (50, 20)] == [7, 6]
     with pytest.raises(NotFound, match="no snapshot or tag at or before"):
         orders.snapshot(at(start + 19 * HOUR_MS))
 

@@ -13,7 +13,9 @@ from storage.metadata.table_store import TableStore
 
 
 def batch(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "item": pa.array([f"item {one}" for one in ids], pa.string())})
+    return pa.table(
+        {"id": pa.array(ids, pa.int64()), "item": pa.array([f"item {number}" for number in ids], pa.string())}
+    )
 
 
 def files(root: Path) -> set[str]:
@@ -99,9 +101,9 @@ def test_a_lost_race_is_tried_again_and_leaves_no_file(orders: Table, tmp_path: 
     assert orders.to_arrow()["id"].to_pylist().count(9) == 1
     manifests = {path.name for path in (tmp_path / "warehouse").rglob("manifest*") if path.is_file()}
     needed = set()
-    for one in orders.store.snapshots.all():
-        needed |= {one.base_manifest_list, one.delta_manifest_list}
-        needed |= {manifest.name for manifest in orders.store.manifests_of(one)}
+    for listed in orders.store.snapshots.all():
+        needed |= {listed.base_manifest_list, listed.delta_manifest_list}
+        needed |= {manifest.name for manifest in orders.store.manifests_of(listed)}
     assert manifests == needed
 
 
@@ -178,7 +180,7 @@ def test_threads_that_commit_to_one_table_lose_nothing(orders: Table) -> None:
     for thread in threads:
         thread.join()
     # Compactions come in between.
-    assert [one.commit_kind for one in orders.store.snapshots.all()].count("APPEND") == 20
+    assert [snapshot.commit_kind for snapshot in orders.store.snapshots.all()].count("APPEND") == 20
     assert sorted(orders.to_arrow()["id"].to_pylist()) == list(range(20))
 
 
@@ -197,8 +199,8 @@ def test_several_partitions_can_be_overwritten_by_one_commit(events: Table) -> N
     writer.write(pa.table({"day": ["a"], "what": ["new"]}))
     overwrite = Overwrite(matching=({"day": "a"}, {"day": "b"}))
     events.commit_messages([writer.prepare_commit()], overwrite)
-    found = sorted((row["day"], row["what"]) for row in events.to_arrow().to_pylist())
-    assert found == [("a", "new"), ("c", "old")]
+    rows = sorted((row["day"], row["what"]) for row in events.to_arrow().to_pylist())
+    assert rows == [("a", "new"), ("c", "old")]
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "9", "999", "2\x00"])

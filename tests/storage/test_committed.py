@@ -88,11 +88,13 @@ def test_a_stream_that_is_started_again_after_the_retention_does_not_double_its_
     for number in range(10, 13):
         write(log, number)
         clock.advance_ms(2 * HOUR_MS)
-    assert all(one.commit_user != "stream" for one in log.store.snapshots.all())
+    assert all(snapshot.commit_user != "stream" for snapshot in log.store.snapshots.all())
     write(log, 2, CommitId("stream", 2))
     write(log, 3, CommitId("stream", 3))
     assert ids(log) == [0, 1, 2, 3, 10, 11, 12]
-    assert [one.commit_identifier for one in log.store.snapshots.all() if one.commit_user == "stream"] == [3]
+    assert [
+        snapshot.commit_identifier for snapshot in log.store.snapshots.all() if snapshot.commit_user == "stream"
+    ] == [3]
 
 
 def test_rows_that_a_repeated_commit_takes_away_are_not_looked_for_again(log: Table) -> None:
@@ -227,7 +229,12 @@ def test_what_is_remembered_is_written_before_the_snapshots_go(log: Table, monke
         remembered = list(remembered)
         remember(self, remembered)
         gone.append(
-            [number for one in remembered for first, last, _ in one.ranges for number in range(first, last + 1)]
+            [
+                number
+                for committed in remembered
+                for first, last, _ in committed.ranges
+                for number in range(first, last + 1)
+            ]
         )
         assert log.store.snapshots.ids() == [1, 2]
 
@@ -389,7 +396,7 @@ def test_a_damaged_memory_is_named(log: Table, damaged: bytes) -> None:
         path.write_bytes(content)
         with pytest.raises(CorruptData, match="user-job"):
             write(log, 1, CommitId("job", 1))
-        assert any("user-job" in str(one) for one in log.check())
+        assert any("user-job" in str(problem) for problem in log.check())
     path.write_bytes(sound)
     assert log.check() == []
     assert ids(log) == [1, 2]
@@ -467,11 +474,11 @@ def test_a_repetition_that_comes_while_a_branch_is_adopted_lands_once(
 
 
 def test_what_a_repetition_returns_after_the_expiry_is_said_to_be_no_snapshot_of_its_own(catalog: Catalog) -> None:
-    told: list[int] = []
+    notified: list[int] = []
 
     class Listener:
         def notify_commit_complete(self, identifier: Any, snapshot: Snapshot) -> None:
-            told.append(snapshot.id)
+            notified.append(snapshot.id)
 
         def notify_table_renamed(self, identifier: Any, new: Any) -> None: ...
 
@@ -485,5 +492,5 @@ def test_what_a_repetition_returns_after_the_expiry_is_said_to_be_no_snapshot_of
     log.expire(retain_last=2)
     again = write(log, 1, commit_id)
     assert again is not None and again.id == 2 and not commit_id.made(again)
-    assert told == [1, 2, 3]
+    assert notified == [1, 2, 3]
     assert ids(log) == [1, 2, 3]

@@ -107,10 +107,10 @@ def test_deletes_that_a_manifest_does_not_count_are_not_lifted(catalog: Catalog)
 
     table = keyed(catalog, bucket=1, write_only=True, target_file_size="1 kb")
     writer = table.new_write()
-    kinds = pa.array(["-D" if one % 2 else "+I" for one in range(300)])
+    kinds = pa.array(["-D" if row_number % 2 else "+I" for row_number in range(300)])
     writer.write(batch(*range(300)).append_column("op", kinds), "op")
     message = writer.prepare_commit()
-    unaware = tuple(replace(one, file=replace(one.file, delete_row_count=0)) for one in message.added)
+    unaware = tuple(replace(entry, file=replace(entry.file, delete_row_count=0)) for entry in message.added)
     table.commit_messages([replace(message, added=unaware)])
     table.compact()
     assert table.count() == 150
@@ -195,12 +195,12 @@ def test_composite_text_keys_are_merged_in_order(catalog: Catalog) -> None:
         "a.b", schema, primary_key=["a", "b"], options={"bucket": 1, "write-only": True, "parquet.row-group.rows": 20}
     )
     for number in range(5):
-        keys = [f"k{(one * 7 + number) % 50}" for one in range(40)]
+        keys = [f"k{(position * 7 + number) % 50}" for position in range(40)]
         table.write(
             pa.table(
                 {
                     "a": keys,
-                    "b": pa.array([one % 3 for one in range(40)], pa.int32()).cast(pa.date32()),
+                    "b": pa.array([position % 3 for position in range(40)], pa.int32()).cast(pa.date32()),
                     "n": [number] * 40,
                 }
             )

@@ -72,7 +72,7 @@ def test_a_reader_notices_that_its_consumer_was_reset_or_deleted(feed: Table, ot
     feed.consumers.reset("feed", 2) if others == "reset" else feed.consumers.delete("feed")
     with pytest.raises(CommitConflict, match="reset or deleted"):
         reader.record(3)
-    assert [one.next_snapshot_id for one in feed.consumers.list()] == ([2] if others == "reset" else [])
+    assert [consumer.next_snapshot_id for consumer in feed.consumers.list()] == ([2] if others == "reset" else [])
 
 
 def test_who_begins_at_a_snapshot_that_has_expired_leaves_no_consumer(orders: Table) -> None:
@@ -96,7 +96,7 @@ def test_a_reader_of_a_table_that_was_made_anew_does_nothing_to_it(catalog: Cata
     for reader in (known, unknown, Consumption(feed.store, "feed")):
         with pytest.raises(NotFound, match="not the table any more"):
             reader.record(1)
-    assert [(one.name, one.next_snapshot_id) for one in anew.consumers.list()] == [("feed", 2)]
+    assert [(consumer.name, consumer.next_snapshot_id) for consumer in anew.consumers.list()] == [("feed", 2)]
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff\xfe", b"{}", b'{"nextSnapshot": "2"}'])

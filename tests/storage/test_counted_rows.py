@@ -86,7 +86,7 @@ def _data_files(table: Table) -> list[Any]:
     root = table.store.paths.root
     io = table.store.file_io
     places = [f"{root}/{name}" for name in io.list_directories(root)]
-    places += [f"{one}/{name}" for one in places for name in io.list_directories(one)]
+    places += [f"{directory}/{name}" for directory in places for name in io.list_directories(directory)]
     return [file for place in places if "bucket-" in place for file in io.list_files(place)]
 
 
