@@ -29,8 +29,8 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int8()), ("text", pa.string())]
 
 def rows(first: int = 0, count: int = 200) -> pa.Table:
     ids = range(first, first + count)
-    text = [f"text {one * 7919 % 1000}" for one in ids]
-    return pa.table({"id": ids, "v": [one % 100 for one in ids], "text": text}, schema=SCHEMA)
+    text = [f"text {number * 7919 % 1000}" for number in ids]
+    return pa.table({"id": ids, "v": [number % 100 for number in ids], "text": text}, schema=SCHEMA)
 
 
 def make(catalog: Catalog, *, key: bool, file_format: str = "parquet", **options: Any) -> Table:
@@ -71,9 +71,11 @@ READERS: dict[str, Callable[[Table], object]] = {
 }
 
 
-@pytest.mark.parametrize("how", READERS)
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_a_flipped_bit_of_a_data_file_is_noticed_by_every_reader(catalog: Catalog, how: str, file_format: str) -> None:
+def test_a_flipped_bit_of_a_data_file_is_noticed_by_every_reader(
+    catalog: Catalog, reader: str, file_format: str
+) -> None:
     plain = "null" if file_format == "avro" else "none"
     table = make(catalog, key=True, file_format=file_format, **{"file.compression": plain})
     before = set(root(table).glob("bucket-0/data-*"))
@@ -82,7 +84,7 @@ def test_a_flipped_bit_of_a_data_file_is_noticed_by_every_reader(catalog: Catalo
     # Among the texts of the rows, where any other byte makes sense as well.
     flip(path, path.read_bytes().index(b"text 8") + 5)
     with pytest.raises(CorruptData, match=path.name):
-        READERS[how](again(table))
+        READERS[reader](again(table))
 
 
 def test_every_flipped_bit_of_a_small_file_is_noticed_or_harmless(catalog: Catalog) -> None:
@@ -124,9 +126,9 @@ def test_two_files_that_were_swapped_are_noticed(catalog: Catalog) -> None:
     table = make(catalog, key=False)
     table.write(rows(200))
     first, second = sorted(root(table).glob("bucket-0/data-*"))
-    one, other = first.read_bytes(), second.read_bytes()
+    content, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
-    second.write_bytes(one)
+    second.write_bytes(content)
     with pytest.raises(CorruptData, match="is damaged"):
         again(table).to_arrow()
 
@@ -150,7 +152,7 @@ def test_a_value_of_the_wrong_type_is_refused(catalog: Catalog, kind: str, key: 
     document(root(table) / kind, **{key: value})
     with pytest.raises(CorruptData, match=kind.rsplit("/", maxsplit=1)[-1]):
         again(table).to_arrow(version="kept" if "tag" in kind else None)
-    assert any(kind in one.what for one in again(table).check())
+    assert any(kind in problem.what for problem in again(table).check())
 
 
 GARBAGE = {
@@ -187,9 +189,9 @@ def test_a_document_that_is_garbage_is_named(tmp_path: Path, name: str, what: st
     with pytest.raises(CorruptData, match=path.name):
         DOCUMENTS[name](again(table))
     if not name.startswith("../"):
-        assert any(path.name in one.what for one in table.check())
+        assert any(path.name in problem.what for problem in table.check())
     elif "journal" in name:
-        assert [one.where for one in catalog.check()] == [str(path)]
+        assert [problem.where for problem in catalog.check()] == [str(path)]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"x", "²".encode(), b"9" * 5000, b"", b"17", b"0"])
@@ -245,10 +247,10 @@ def test_check_reads_every_data_file_and_goes_on_after_each(catalog: Catalog, ke
     for path in names:
         flip(path, path.stat().st_size // 3)
     (root(table) / "tag" / "tag-kept").write_bytes(b"\xff")
-    found = [str(one) for one in table.check(deep=True)]
+    problems = [str(problem) for problem in table.check(deep=True)]
     for path in [*names, root(table) / "tag" / "tag-kept"]:
-        assert any(path.name in one for one in found), (path.name, found)
-    assert not any(path.name in one for one in map(str, table.check()) for path in names)
+        assert any(path.name in problem for problem in problems), (path.name, problems)
+    assert not any(path.name in problem for problem in map(str, table.check()) for path in names)
 
 
 def test_check_looks_at_the_disk_and_not_into_memory(catalog: Catalog) -> None:
@@ -256,7 +258,7 @@ def test_check_looks_at_the_disk_and_not_into_memory(catalog: Catalog) -> None:
     table.to_arrow()
     path = sorted(root(table).glob("manifest/manifest-[0-9a-f]*"))[0]
     flip(path, 40)
-    assert any(path.name in str(one) for one in table.check())
+    assert any(path.name in str(problem) for problem in table.check())
 
 
 # --- conditions
@@ -272,8 +274,8 @@ def numbers(catalog: Catalog) -> Table:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        (" OR ".join(f"id = {one}" for one in range(2, 5000)), [2]),
-        (" AND ".join(f"id != {one}" for one in range(2, 2000)), [1]),
+        (" OR ".join(f"id = {number}" for number in range(2, 5000)), [2]),
+        (" AND ".join(f"id != {number}" for number in range(2, 2000)), [1]),
         ("(" * 14 + "id = 1" + ")" * 14, [1]),
         ("NOT NOT NOT id = 1", [2]),
         ("id = 99999999999999999999999", []),
@@ -387,7 +389,7 @@ def test_text_that_cannot_be_written_is_damage_wherever_it_stands(held: str) -> 
 def test_a_directory_in_the_place_of_a_file_is_a_damaged_file(catalog: Catalog, place: str) -> None:
     kept = {"min": 10, "max": 10}
     options = {"bucket": 1, "changelog-producer": "input", "changelog.time-retained": "1 d"}
-    options |= {f"changelog.num-retained.{one}": count for one, count in kept.items()}
+    options |= {f"changelog.num-retained.{bound}": count for bound, count in kept.items()}
     schema = pa.schema([("k", pa.int64())])
     catalog.create_table("d.first", schema, primary_key=["k"], options=options)
     table = catalog.rename_table("d.first", "d.t")

@@ -39,26 +39,29 @@ def forked(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def replace_main(catalog: Catalog, how: str) -> None:
+def replace_main(catalog: Catalog, scope: str) -> None:
     """Let the branch become main of the first table, or of all three."""
-    if how == "one":
+    if scope == "one":
         catalog.table(NAMES[0]).branches.replace_main("fix")
     else:
         catalog.branch_set("fix", NAMES).replace_main()
 
 
-@pytest.mark.parametrize("how", ["one", "set"])
+@pytest.mark.parametrize("scope", ["one", "set"])
 @pytest.mark.parametrize("content", ["garbage", '{"nextSnapshot": 0}'])
-def test_a_damaged_consumer_is_handed_over_as_it_is(forked: Catalog, how: str, content: str) -> None:
+def test_a_damaged_consumer_is_handed_over_as_it_is(forked: Catalog, scope: str, content: str) -> None:
     table = forked.table(NAMES[0])
     table.consumers.reset("sound", 3)
     Path(table.store.paths.consumer("feed")).write_text(content)
-    replace_main(forked, how)
+    replace_main(forked, scope)
     table = forked.table(NAMES[0])
     with pytest.raises(CorruptData, match="Reset or delete the consumer"):
         table.consumers.get("feed")
     table.consumers.reset("feed", 1)
-    assert [(one.name, one.next_snapshot_id) for one in table.consumers.list()] == [("feed", 1), ("sound", 3)]
+    assert [(consumer.name, consumer.next_snapshot_id) for consumer in table.consumers.list()] == [
+        ("feed", 1),
+        ("sound", 3),
+    ]
     table.write(rows(9))
     assert table.check(deep=True) == []
 
@@ -79,12 +82,14 @@ def list_of(table: Table, number: int, *, base: bool = False) -> str:
     return table.store.paths.manifest(snapshot.base_manifest_list if base else snapshot.delta_manifest_list)
 
 
-@pytest.mark.parametrize("how", ["one", "set"])
+@pytest.mark.parametrize("scope", ["one", "set"])
 @pytest.mark.parametrize("what", ["garbage", "gone"])
-def test_what_was_main_is_dropped_though_a_list_of_its_history_is_damaged(forked: Catalog, how: str, what: str) -> None:
+def test_what_was_main_is_dropped_though_a_list_of_its_history_is_damaged(
+    forked: Catalog, scope: str, what: str
+) -> None:
     damaged = list_of(forked.table(NAMES[0]), 1, base=True)
     damage(damaged, what)
-    replace_main(forked, how)
+    replace_main(forked, scope)
     replaced = forked.table(NAMES[0])
     assert held(replaced) == FIXED
     assert forked.publications() == []
@@ -93,7 +98,7 @@ def test_what_was_main_is_dropped_though_a_list_of_its_history_is_damaged(forked
     (trouble,) = replaced.store.troubles.all()
     assert trouble.kind == FILE_DELETION
     assert damaged in trouble.error
-    if how == "one":
+    if scope == "one":
         replaced.branches.create("next")
         replaced.branches.replace_main("next")
         assert held(forked.table(NAMES[0])) == [*FIXED, ("x", 9, "main")]
@@ -115,7 +120,7 @@ def test_what_was_main_is_dropped_though_its_metadata_is_damaged(
     assert held(replaced) == FIXED
     assert not old.exists()
     assert [name.name for name in (Path(table.store.paths.root) / "snapshot").glob("snapshot-*")] == ["snapshot-3"]
-    assert [one.kind for one in replaced.store.troubles.all()] == [FILE_DELETION]
+    assert [trouble.kind for trouble in replaced.store.troubles.all()] == [FILE_DELETION]
 
 
 @pytest.mark.parametrize("what", ["garbage", "gone"])
@@ -171,7 +176,7 @@ def test_a_branch_that_must_stay_shows_a_commit_whose_list_was_lost_once_that_is
     assert asked == ["WRITE", "CLOSE"]
     branch = forked.table(f"{NAMES[0]}$branch_fix")
     assert held(branch) == ([*FIXED, ("x", 7, "main")] if back else FIXED)
-    assert [one.operation for one in branch.store.snapshots.all()][-2:] == ["CLOSE", "OPEN"]
+    assert [snapshot.operation for snapshot in branch.store.snapshots.all()][-2:] == ["CLOSE", "OPEN"]
     branch.write(rows(8))
     path.write_bytes(content)
     forget()
@@ -234,16 +239,18 @@ def test_a_branch_is_opened_again_where_main_is_damaged(forked: Catalog) -> None
     assert held(branch) == [*FIXED, ("x", 7, "main")]
 
 
-@pytest.mark.parametrize("how", ["one", "set"])
+@pytest.mark.parametrize("scope", ["one", "set"])
 @pytest.mark.parametrize("what", ["tag", "committed"])
-def test_mains_are_opened_again_where_what_a_branch_is_to_get_is_damaged(forked: Catalog, how: str, what: str) -> None:
+def test_mains_are_opened_again_where_what_a_branch_is_to_get_is_damaged(
+    forked: Catalog, scope: str, what: str
+) -> None:
     table = forked.table(NAMES[0])
     table.tags.create("kept")
     table.store.committed.remember([Committed("job", 1, 1)])
     paths = table.store.paths
     damage(paths.tag("kept") if what == "tag" else Path(paths.committed_directory) / "user-job", "garbage")
     with pytest.raises(CorruptData, match=r"kept|user-job"):
-        replace_main(forked, how)
+        replace_main(forked, scope)
     assert forked.publications() == []
     assert all_held(forked) == [OLD, OLD, OLD]
     for name in NAMES:
@@ -355,11 +362,11 @@ def test_a_main_that_was_closed_late_by_somebody_who_died_is_replaced_or_opened(
 ) -> None:
     original = getattr(Branches, died)
 
-    def die(self: Branches, branch: str, **how: object) -> object:
+    def die(self: Branches, branch: str, **named: object) -> object:
         # The mains of the first two are closed by then.
         if self._store.identifier.full_name == "b.three":
             raise Died
-        return original(self, branch, **how)
+        return original(self, branch, **named)
 
     with monkeypatch.context() as patch, pytest.raises(Died):
         patch.setattr(Branches, died, die)

@@ -14,7 +14,7 @@ Damage = Callable[[bytes], bytes]
 
 
 def rows(value: int) -> pa.Table:
-    return pa.table({"p": ["a"] * 8, "k": range(8), "v": [value + one for one in range(8)]}, SCHEMA)
+    return pa.table({"p": ["a"] * 8, "k": range(8), "v": [value + offset for offset in range(8)]}, SCHEMA)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def files(table: Table, pattern: str) -> list[Path]:
 DAMAGES: dict[str, Damage] = {
     "a bit": lambda data: bytes([data[0] ^ 1]) + data[1:],
     "zeros": lambda data: bytes(len(data)),
-    "garbage": lambda data: bytes(one % 251 for one in range(7, 7 + len(data))),
+    "garbage": lambda data: bytes(number % 251 for number in range(7, 7 + len(data))),
     "half": lambda data: data[: len(data) // 2],
     "empty": lambda data: b"",
     "longer": lambda data: data + data[:4],
@@ -49,7 +49,7 @@ def test_nobody_writes_by_a_damaged_hash_index(catalog: Catalog, table: Table, d
     again = catalog.table("a.t")
     with pytest.raises(CorruptData, match=path.name):
         again.write(rows(1000))
-    assert any(path.name in str(one) for one in again.check())
+    assert any(path.name in str(problem) for problem in again.check())
     assert len(again.to_arrow()) == 8
     again.overwrite(rows(1000), partition={"p": "a"})
     again.write(rows(2000))
@@ -59,9 +59,9 @@ def test_nobody_writes_by_a_damaged_hash_index(catalog: Catalog, table: Table, d
 
 def test_hash_indexes_that_were_swapped_are_noticed(catalog: Catalog, table: Table) -> None:
     first, second, *_ = (path for path in files(table, "index-*") if path.stat().st_size == 12)
-    one, other = first.read_bytes(), second.read_bytes()
+    content, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
-    second.write_bytes(one)
+    second.write_bytes(content)
     with pytest.raises(CorruptData, match="checksum"):
         catalog.table("a.t").write(rows(1000))
 
@@ -74,11 +74,11 @@ def test_a_hash_that_another_writer_has_twice_is_damage(catalog: Catalog, table:
         read_hashes(table.store, HashFile(path.name, str(path), 2, (b"", 0)))
 
 
-@pytest.mark.parametrize("damage", [one for name, one in DAMAGES.items() if name not in ("longer",)])
+@pytest.mark.parametrize("damage", [harm for name, harm in DAMAGES.items() if name not in ("longer",)])
 def test_check_names_a_damaged_file_index(catalog: Catalog, table: Table, damage: Damage) -> None:
     (path, *_) = files(table, "*.index")
     path.write_bytes(damage(path.read_bytes()))
-    lines = [str(one) for one in catalog.table("a.t").check(deep=True)]
+    lines = [str(problem) for problem in catalog.table("a.t").check(deep=True)]
     assert len(lines) == 1 and path.name in lines[0]
 
 
@@ -97,8 +97,8 @@ def test_nobody_skips_rows_by_a_damaged_file_index(catalog: Catalog, table: Tabl
 
 def test_file_indexes_that_were_swapped_are_noticed(catalog: Catalog, table: Table) -> None:
     first, second, *_ = files(table, "*.index")
-    one, other = first.read_bytes(), second.read_bytes()
+    content, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
-    second.write_bytes(one)
+    second.write_bytes(content)
     with pytest.raises(CorruptData, match="checksum"):
         catalog.table("a.t").to_arrow(where="v = 3")

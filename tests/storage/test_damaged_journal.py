@@ -110,7 +110,7 @@ def test_what_a_damaged_publication_has_done_is_undone_and_the_file_kept_aside(
         assert all_seen(catalog) == [FIXED] * 3
     Path(kept.where).unlink()
     assert catalog.check() == []
-    assert [catalog.table(one).check(deep=True) for one in NAMES] == [[]] * 3
+    assert [catalog.table(table_name).check(deep=True) for table_name in NAMES] == [[]] * 3
 
 
 def test_what_was_adopted_by_a_damaged_publication_is_undone(catalog: Catalog, forked: list[Table]) -> None:
@@ -195,7 +195,7 @@ def test_a_replacement_whose_outcome_is_damaged_goes_on(catalog: Catalog, forked
     half_publish(catalog, replacing=True)
     damage(catalog, "outcome-00000001")
     assert "finish that by `snapline branch recover`" in str(catalog.discard_damaged()[0])
-    assert [one.outcome for one in catalog.publications()] == [REPLACING]
+    assert [publication.outcome for publication in catalog.publications()] == [REPLACING]
     catalog.recover()
     assert all_seen(catalog) == [FIXED] * 3
 
@@ -251,7 +251,7 @@ def test_neither_file_of_a_publication_that_has_ended_can_be_read(
     assert all_held(catalog) == all_seen(catalog) == before
     assert before[1:] == [OLD if undoing else FIXED] * 2
     assert (journal(catalog) / "outcome-00000001").read_text() == ("undone" if undoing else "published")
-    assert all(isinstance(one, KeptAside) for one in catalog.check())
+    assert all(isinstance(problem, KeptAside) for problem in catalog.check())
 
 
 @pytest.mark.parametrize("name", ["a.one", "a.two"])
@@ -260,11 +260,11 @@ def test_a_publisher_does_not_come_to_a_main_without_snapshots_after_its_journal
 ) -> None:
     """Such a main bears no tag: it sleeps with its commit made ready, while the operator ends the publication."""
     names = ["a.one", "a.two"]
-    for one in names:
-        catalog.create_table(one, SCHEMA, primary_key=["day", "id"], options={"bucket": 1})
+    for table_name in names:
+        catalog.create_table(table_name, SCHEMA, primary_key=["day", "id"], options={"bucket": 1})
     catalog.branch_set("fix", names).create()
-    for one in names:
-        catalog.table(f"{one}$branch_fix").write(rows(1))
+    for table_name in names:
+        catalog.table(f"{table_name}$branch_fix").write(rows(1))
     original, pending = attempt.Attempt.prepare, [True]
 
     def prepare(self: Any) -> Any:
@@ -278,11 +278,11 @@ def test_a_publisher_does_not_come_to_a_main_without_snapshots_after_its_journal
     with monkeypatch.context() as patch, pytest.raises(CommitConflict, match="on no table"):
         patch.setattr(attempt.Attempt, "prepare", prepare)
         catalog.branch_set("fix", names).publish()
-    assert [held(catalog.table(one)) for one in names] == [[], []]
-    assert [tag.name for one in names for tag in catalog.table(one).tags.list()] == []
+    assert [held(catalog.table(table_name)) for table_name in names] == [[], []]
+    assert [tag.name for table_name in names for tag in catalog.table(table_name).tags.list()] == []
     # What one of them had, and has not any more, counts as something that main did.
     catalog.branch_set("fix", names).publish(discard_main=name == "a.two")
-    assert [held(catalog.table(one)) for one in names] == [[("x", 1, "main")]] * 2
+    assert [held(catalog.table(table_name)) for table_name in names] == [[("x", 1, "main")]] * 2
 
 
 def test_the_tag_of_a_publication_whose_journal_is_damaged_is_damaged_too(
@@ -359,7 +359,7 @@ def test_where_the_journal_is_gone_no_number_is_given_twice(
     for table in forked:
         table.on_branch("fix").write(rows(9))
     assert all(verdict.made is not None for verdict in branches.publish().values())
-    assert all(("x", 9, "main") in one for one in all_held(catalog))
+    assert all(("x", 9, "main") in held_rows for held_rows in all_held(catalog))
     assert [path.name for path in sorted(journal(catalog).iterdir())] == ["closed-00000002", "outcome-00000002"]
     aside.branches.create("fix")
     catalog.table("a.aside$branch_fix").write(rows(9))
@@ -376,7 +376,7 @@ def test_a_copy_beside_a_journal_is_no_entry(catalog: Catalog, forked: list[Tabl
     forked[0].rollback_to(1)
     catalog.branch_set("fix", NAMES[1:]).publish()
     catalog.rename_table("a.two", "a.moved")
-    assert all(one.count() == 3 for one in catalog.consistent(["a.moved", "b.three"]).values())
+    assert all(table.count() == 3 for table in catalog.consistent(["a.moved", "b.three"]).values())
     assert (journal(catalog) / name).exists() and (journal(catalog) / "closed-00000001").exists()
 
 
@@ -419,5 +419,5 @@ def test_a_publication_that_is_refused_keeps_no_other_from_being_finished(
         table.write(rows(1))
     with pytest.raises(CommitConflict, match=r"a\.one cannot take it over.*a\.two cannot take it over"):
         catalog.recover()
-    assert [one.tables for one in catalog.publications()] == [("a.one",), ("a.two",)]
+    assert [publication.tables for publication in catalog.publications()] == [("a.one",), ("a.two",)]
     assert held(forked[2]) == FIXED

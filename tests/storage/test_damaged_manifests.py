@@ -41,11 +41,11 @@ def file_of_newest(table: Table, kind: str) -> Path:
     return Path(table.store.paths.manifest(names[kind]))
 
 
-def damage(path: Path, how: str) -> None:
+def damage(path: Path, harm: str) -> None:
     """Also for what this process remembers."""
-    if how == "gone":
+    if harm == "gone":
         path.unlink()
-    elif how == "garbage":
+    elif harm == "garbage":
         path.write_bytes(b"garbage!")
     else:
         data = bytearray(path.read_bytes())
@@ -58,12 +58,12 @@ def keys(table: Table) -> list[int]:
     return sorted(table.to_arrow()["k"].to_pylist())
 
 
-@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("harm", DAMAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_expires_while_the_newest_cannot_be_read_and_a_rollback_ends_that(
-    table: Table, kind: str, how: str
+    table: Table, kind: str, harm: str
 ) -> None:
-    damage(file_of_newest(table, kind), how)
+    damage(file_of_newest(table, kind), harm)
     with pytest.raises((CorruptData, NotFound), match=r"`snapline rollback --version 5`"):
         table.to_arrow()
     with pytest.raises((CorruptData, NotFound), match=r"Snapshot 6 .*Nothing expires.*Roll back to snapshot 5"):
@@ -81,17 +81,17 @@ def test_nothing_expires_while_the_newest_cannot_be_read_and_a_rollback_ends_tha
     assert keys(table) == [0, 1, 2, 3, 4, 7]
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-def test_commits_on_top_of_what_cannot_be_read_let_nothing_expire(catalog: Catalog, table: Table, how: str) -> None:
+@pytest.mark.parametrize("harm", DAMAGES)
+def test_commits_on_top_of_what_cannot_be_read_let_nothing_expire(catalog: Catalog, table: Table, harm: str) -> None:
     table.alter(SetOptions({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}))
     table = catalog.table("a.t")
-    damage(file_of_newest(table, "manifest"), how)
+    damage(file_of_newest(table, "manifest"), harm)
     for number in (7, 8, 9):
         table.write(rows(number))
     with pytest.raises((CorruptData, NotFound), match="Nothing expires"):
         table.expire(retain_last=1)
     assert table.store.snapshots.ids() == list(range(1, 10))
-    assert [one.kind for one in table.store.troubles.all()] == [EXPIRY]
+    assert [trouble.kind for trouble in table.store.troubles.all()] == [EXPIRY]
     assert keys(table.at(5)) == [0, 1, 2, 3, 4]
     with pytest.raises(StorageError, match="snapshot 5"):
         table.rollback_to(8)
@@ -107,13 +107,15 @@ def test_a_file_of_another_size_is_noticed_beside_what_a_process_remembers(table
         table.expire(retain_last=1)
 
 
-@pytest.mark.parametrize("how", ["flipped", "gone"])
-def test_a_damaged_data_file_of_the_newest_snapshot_names_the_way_back(table: Table, how: str) -> None:
+@pytest.mark.parametrize("harm", ["flipped", "gone"])
+def test_a_damaged_data_file_of_the_newest_snapshot_names_the_way_back(table: Table, harm: str) -> None:
     (entry,) = [
-        one for one in table.scan().entries if one.file.name not in {e.file.name for e in table.at(5).scan().entries}
+        candidate
+        for candidate in table.scan().entries
+        if candidate.file.name not in {e.file.name for e in table.at(5).scan().entries}
     ]
     (path,) = Path(table.store.paths.root).glob(f"bucket-*/{entry.file.name}")
-    damage(path, how)
+    damage(path, harm)
     with pytest.raises((CorruptData, NotFound), match=r"`snapline rollback --version 5`") as raised:
         table.to_arrow()
     assert "may have expired" not in str(raised.value)

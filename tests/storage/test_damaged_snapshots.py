@@ -87,7 +87,7 @@ def test_several_newest_snapshots_are_damaged(table: Table, catalog: Catalog) ->
     damage(table, 5)
     with pytest.raises(CorruptData, match=r"`snapline rollback --version 3`"):
         table.to_arrow()
-    assert [str(one.snapshot.id) for one in table.mend_snapshots()] == ["4", "5"]
+    assert [str(mended_snapshot.snapshot.id) for mended_snapshot in table.mend_snapshots()] == ["4", "5"]
     assert history(again(table, catalog)) == [*before[:3], before[2], before[2]]
 
 
@@ -106,7 +106,7 @@ def test_a_damaged_snapshot_in_between_has_its_rows_again(table: Table, catalog:
     if changes is not None:
         after = fresh.changes(after=1, until=5).to_pylist()
         assert state(after) == state(changes)
-    assert all(isinstance(one, KeptAside) for one in fresh.check(deep=True))
+    assert all(isinstance(problem, KeptAside) for problem in fresh.check(deep=True))
     fresh.expire(retain_last=1)
     assert held(fresh) == sorted([*ROWS, ("x", 6, "main")])
     assert fresh.mend_snapshots() == []
@@ -143,10 +143,10 @@ def test_a_branch_is_published_and_deleted_once_what_it_began_at_is_mended(catal
     damage(tables[0], 2)
     tables[0].mend_snapshots()
     branches = catalog.branch_set("fix", NAMES)
-    assert {one.kind for one in branches.verdicts().values()} == {"clean"}
+    assert {verdict.kind for verdict in branches.verdicts().values()} == {"clean"}
     branches.publish()
     branches.delete()
-    assert len({str(one) for one in all_held(catalog)}) == 1
+    assert len({str(held_rows) for held_rows in all_held(catalog)}) == 1
 
 
 @pytest.mark.parametrize("target", [1, 2])
@@ -164,7 +164,7 @@ def test_a_damaged_newest_snapshot_beside_an_open_publication_does_not_keep_it_o
         catalog.table("a.one").rollback_to(target)
     catalog.recover(undo=way == "undo")
     assert all_held(catalog) == all_seen(catalog)
-    assert len({str(one) for one in all_held(catalog)}) == 1
+    assert len({str(held_rows) for held_rows in all_held(catalog)}) == 1
 
 
 @pytest.mark.parametrize("numbers", [[99], [98, 99]])
@@ -175,12 +175,12 @@ def test_a_damaged_file_beyond_a_gap_is_set_aside(table: Table, catalog: Catalog
     with pytest.raises(CorruptData, match=r"snapshot-9\d .*`snapline mend-snapshots`"):
         table.expire(retain_last=1)
     mended = table.mend_snapshots()
-    assert [one.snapshot.id for one in mended] == [5] * len(numbers)
+    assert [mended_snapshot.snapshot.id for mended_snapshot in mended] == [5] * len(numbers)
     assert "99 lay beyond a gap" in str(mended[0])
     fresh = again(table, catalog)
     assert history(fresh) == before
     kept = fresh.check(deep=True)
-    assert [type(one) for one in kept] == [KeptAside] * len(numbers)
+    assert [type(problem) for problem in kept] == [KeptAside] * len(numbers)
     fresh.write(rows(6))
     assert fresh.store.snapshots.ids() == [1, 2, 3, 4, 5, 6]
     fresh.expire(retain_last=1)
@@ -243,7 +243,7 @@ def test_a_file_that_can_be_read_again_meanwhile_is_not_replaced(
     fresh = again(table, catalog)
     assert history(fresh)[:4] == before[:4]
     assert held(fresh) == (before[4] if way == "restored" else sorted([*before[3], ("x", 9, "main")]))
-    assert all(isinstance(one, KeptAside) for one in fresh.check(deep=True))
+    assert all(isinstance(problem, KeptAside) for problem in fresh.check(deep=True))
 
 
 def test_a_stand_in_shows_the_columns_that_came_before_it(table: Table, catalog: Catalog) -> None:
@@ -290,7 +290,7 @@ def test_a_damaged_snapshot_beside_a_damaged_tag_is_mended(
     assert files <= {path for path in Path(table.store.paths.root).rglob("*") if path.is_file()}
     if act != "delete-tag":
         table.tags.delete("g")
-    assert all(isinstance(one, KeptAside) for one in again(table, catalog).check(deep=True))
+    assert all(isinstance(problem, KeptAside) for problem in again(table, catalog).check(deep=True))
     table.expire(retain_last=1)
 
 
@@ -310,7 +310,7 @@ def test_a_damaged_newest_snapshot_of_main_is_mended_beside_a_damaged_branch(
         with pytest.raises(CorruptData, match=r"ORIGIN is damaged.*`snapline delete-branch --name br`"):
             read_origin_of(table, "br")
         table.branches.delete("br")
-        assert all(isinstance(one, KeptAside) for one in again(table, catalog).check(deep=True))
+        assert all(isinstance(problem, KeptAside) for problem in again(table, catalog).check(deep=True))
     table.write(rows(6))
 
 
@@ -326,7 +326,9 @@ def test_damaged_earliest_snapshots_are_set_aside(table: Table, catalog: Catalog
     with pytest.raises(CorruptData):
         table.expire(retain_last=1)
     mended = table.mend_snapshots()
-    assert [Path(one.path).name for one in mended] == [f"damaged-snapshot-{number}" for number in (1, 2, 3)]
+    assert [Path(mended_snapshot.path).name for mended_snapshot in mended] == [
+        f"damaged-snapshot-{number}" for number in (1, 2, 3)
+    ]
     assert "the history begins after 1" in str(mended[0])
     fresh = again(table, catalog)
     assert fresh.store.snapshots.ids() == [3, 4, 5]
@@ -364,7 +366,7 @@ def test_a_directory_in_the_place_of_a_snapshot_is_named(table: Table, catalog: 
     assert "mend-snapshots" not in str(raised.value)
     with pytest.raises(CorruptData, match=said):
         table.mend_snapshots()
-    assert any(f"snapshot-{number} " in str(one) for one in table.check())
+    assert any(f"snapshot-{number} " in str(problem) for problem in table.check())
     path.rmdir()
     if number == 5:
         assert held(again(table, catalog)) == before[3]

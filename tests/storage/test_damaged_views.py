@@ -27,9 +27,9 @@ def test_a_damaged_view_is_a_line_of_check_and_can_be_replaced_or_dropped(
         file = Path(catalog.warehouse) / "d.db" / f"{name}.view"
         # A bit of what it says, unless it is all lost.
         file.write_bytes(file.read_bytes().replace(b"SELECT k", b"SELECT j") if damage is None else damage)
-    told = [str(line) for line in catalog.check()]
-    assert [name in line for name, line in zip(("one.view", "two.view"), told, strict=True)] == [True, True]
-    assert all("DROP VIEW" in line for line in told)
+    problems = [str(line) for line in catalog.check()]
+    assert [name in line for name, line in zip(("one.view", "two.view"), problems, strict=True)] == [True, True]
+    assert all("DROP VIEW" in line for line in problems)
     with pytest.raises(CorruptData, match=r"CREATE OR REPLACE VIEW d\.one, or DROP VIEW"):
         catalog.views.get("d.one")
     catalog.views.create("d.one", view(), replaces=True)

@@ -154,10 +154,10 @@ def test_a_rescale_goes_on_with_what_others_have_made_meanwhile(
     ]
     create = FileIO.create_exclusively
 
-    def after_others(self: FileIO, path: str, data: bytes, **how: object) -> bool:
+    def after_others(self: FileIO, path: str, data: bytes, **arguments: object) -> bool:
         if "/snapshot/" in path and others:
             others.pop()()
-        return create(self, path, data, **how)  # type: ignore[arg-type]
+        return create(self, path, data, **arguments)  # type: ignore[arg-type]
 
     before = catalog.table("a.t").count()
     catalog.table("a.t").rescale(5)
@@ -168,7 +168,7 @@ def test_a_rescale_goes_on_with_what_others_have_made_meanwhile(
     newest = catalog.table("a.t").snapshot()
     assert not others and newest is not None and newest.operation == "RESCALE"
     catalog.table("a.t").write(rows("x"))
-    assert [str(one) for one in catalog.table("a.t").check(deep=True)] == []
+    assert [str(problem) for problem in catalog.table("a.t").check(deep=True)] == []
 
 
 def test_a_writer_that_does_not_know_of_the_new_buckets_is_refused(table: Table, catalog: Catalog) -> None:
@@ -225,12 +225,12 @@ def test_a_write_that_began_before_a_rescale_is_rescaled_or_refused(
         return landing(*arguments)
 
     def looked(*arguments: Any) -> Any:
-        found = looking(*arguments)
+        rehashed = looking(*arguments)
         if not rescaled.is_set():
             # It has read the newest snapshot: now the writer comes first.
             rescaled.set()
             assert landed.wait(60)
-        return found
+        return rehashed
 
     def write() -> None:
         try:

@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables" / "jv_d
 
 
 def rows(ids: Sequence[int], n: int = 0, text: str = "x") -> pa.Table:
-    return pa.table({"id": list(ids), "n": [n] * len(ids), "text": [f"{text}{one}" for one in ids]}, SCHEMA)
+    return pa.table({"id": list(ids), "n": [n] * len(ids), "text": [f"{text}{row_id}" for row_id in ids]}, SCHEMA)
 
 
 def keyed(catalog: Catalog, name: str = "shop.keyed", **options: Any) -> Table:
@@ -42,19 +42,19 @@ def plain(catalog: Catalog, name: str = "shop.plain", **options: Any) -> Table:
     return catalog.create_table(name, SCHEMA, options={**ON, **options})
 
 
-def held(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    found = table.to_arrow(**how)
-    return sorted(zip(*(found.column(name).to_pylist() for name in SCHEMA.names), strict=True))
+def held(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    data = table.to_arrow(**options)
+    return sorted(zip(*(data.column(name).to_pylist() for name in SCHEMA.names), strict=True))
 
 
 def marked(table: Table) -> dict[str, list[int]]:
     """The marked positions of each data file."""
     vectors = vectors_of(table.store, table.snapshot())
-    return {name: one.read(table.store.file_io).tolist() for name, one in vectors.items()}
+    return {name: vector.read(table.store.file_io).tolist() for name, vector in vectors.items()}
 
 
 def levels(table: Table) -> list[tuple[int, int]]:
-    return [(one["level"], one["record_count"]) for one in table.system_table("files").to_pylist()]
+    return [(row["level"], row["record_count"]) for row in table.system_table("files").to_pylist()]
 
 
 # --- the format
@@ -105,7 +105,7 @@ def test_a_compaction_marks_what_it_replaces_and_leaves_the_files_that_hold_it(c
     table.write(rows(range(100)))
     before = table.system_table("files").to_pylist()[0]["file_path"]
     table.write(rows([5, 50, 200], n=1))
-    files = {one["file_path"]: one for one in table.system_table("files").to_pylist()}
+    files = {file["file_path"]: file for file in table.system_table("files").to_pylist()}
     assert before in files
     assert marked(table) == {before.rsplit("/", 1)[-1]: [5, 50]}
     assert table.count() == 101
@@ -131,7 +131,11 @@ _MERGES_ALL = pytest.mark.pypaimon_differs("it merges all levels of the twin, wh
 
 
 @pytest.mark.parametrize(
-    "engine", [pytest.param(one, marks=_MERGES_ALL if one == "aggregation" else ()) for one in ENGINES]
+    "engine",
+    [
+        pytest.param(merge_engine, marks=_MERGES_ALL if merge_engine == "aggregation" else ())
+        for merge_engine in ENGINES
+    ],
 )
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_histories_hold_what_a_table_without_vectors_holds(engine: str, producer: str, catalog: Catalog) -> None:
@@ -150,13 +154,13 @@ def test_histories_hold_what_a_table_without_vectors_holds(engine: str, producer
             if engine in ("deduplicate", "by a field"):
                 kinds = [chosen.choice(["+I", "+I", "-D"]) for _ in ids]
             step = chosen.choice(["write", "write", "write", "write", "compact", "overwrite"])
-            for one in (table, twin):
+            for target in (table, twin):
                 if step == "write":
-                    one.write(new.append_column("kind", pa.array(kinds)), row_kind_column="kind")
+                    target.write(new.append_column("kind", pa.array(kinds)), row_kind_column="kind")
                 elif step == "compact":
-                    one.compact(full=chosen.random() < 2)
+                    target.compact(full=chosen.random() < 2)
                 else:
-                    one.overwrite(new)
+                    target.overwrite(new)
             assert held(table) == held(twin), (seed, step)
             assert table.check(deep=True) == []
         if producer == "lookup":
@@ -244,10 +248,10 @@ def test_keys_of_several_columns_and_partitions(catalog: Catalog) -> None:
         keys = {(chosen.choice("ab"), chosen.choice(["é", "u", "long name"]), chosen.randrange(20)) for _ in range(8)}
         table.write(pa.Table.from_pylist([{"day": a, "who": b, "no": c, "v": float(step)} for a, b, c in keys], schema))
         model |= dict.fromkeys(keys, float(step))
-        found = {tuple(list(row.values())[:3]): row["v"] for row in table.to_arrow().to_pylist()}
-        assert found == model
-    assert any(len(one.vectors) for one in index_files_of(table.store, table.snapshot()))
-    places = [one.place for one in index_files_of(table.store, table.snapshot())]
+        contents = {tuple(list(row.values())[:3]): row["v"] for row in table.to_arrow().to_pylist()}
+        assert contents == model
+    assert any(len(index_file.vectors) for index_file in index_files_of(table.store, table.snapshot()))
+    places = [index_file.place for index_file in index_files_of(table.store, table.snapshot())]
     assert len(places) == len(set(places))
     table.drop_partition({"day": "a"})
     assert table.count() == sum(day == "b" for day, _, _ in model)
@@ -334,10 +338,10 @@ def test_files_of_vectors_are_rolled_and_the_untouched_stay(catalog: Catalog) ->
     for number in range(4):
         table.write(rows(range(number * 10, number * 10 + 10)))
     table.delete("id IN (1, 11, 21, 31)")
-    first = {one.path for one in index_files_of(table.store, table.snapshot())}
+    first = {index_file.path for index_file in index_files_of(table.store, table.snapshot())}
     assert len(first) == 4
     table.delete("id = 12")
-    second = {one.path for one in index_files_of(table.store, table.snapshot())}
+    second = {index_file.path for index_file in index_files_of(table.store, table.snapshot())}
     assert len(first & second) == 3
     assert len(second) == 4
     assert table.count() == 35
@@ -455,7 +459,7 @@ def test_branches_of_other_buckets_are_merged_and_those_of_the_same_rows_refused
     table.delete("day = 'a' AND id = 3")
     with pytest.raises(CommitConflict):
         table.branches.merge("fix")
-    last = next(one for one in table.store.snapshots.backwards() if one.changes_rows)
+    last = next(snapshot for snapshot in table.store.snapshots.backwards() if snapshot.changes_rows)
     assert table.changed_partitions(last.id - 1) == [{"day": "a"}]
 
 
@@ -521,23 +525,23 @@ def test_a_stream_begins_with_what_waits_and_goes_on_with_what_comes(catalog: Ca
     def step(start: int) -> tuple[int, list[tuple[str, int, int]]]:
         end = next_position(table.store, start, snapshots_at_once=None)
         batches = [batch for split in plan_step(request, start, end) for batch in split.read()]
-        told = [(row["rowkind"], row["id"], row["n"]) for one in batches for row in one.to_pylist()]
-        return end, sorted(told)
+        changes = [(row["rowkind"], row["id"], row["n"]) for chunk in batches for row in chunk.to_pylist()]
+        return end, sorted(changes)
 
-    position, told = step(position)
-    assert told == [("+I", 1, 0), ("+I", 2, 0)]
+    position, changes = step(position)
+    assert changes == [("+I", 1, 0), ("+I", 2, 0)]
     table.write(rows([2, 3], n=1))
     table.compact()
-    position, told = step(position)
-    assert told == [("+I", 2, 1), ("+I", 3, 1)]
+    position, changes = step(position)
+    assert changes == [("+I", 2, 1), ("+I", 3, 1)]
     # What an overwrite replaces is told by the marks that both sides have.
     table.delete("id = 1")
     table.compact()
-    position, told = step(position)
-    assert told == [("-D", 1, 0)]
+    position, changes = step(position)
+    assert changes == [("-D", 1, 0)]
     table.overwrite(rows([3], n=1))
-    _, told = step(position)
-    assert told == [("-D", 2, 1)]
+    _, changes = step(position)
+    assert changes == [("-D", 2, 1)]
 
 
 def test_an_overwrite_that_brings_the_same_looks_at_what_waits(catalog: Catalog) -> None:
