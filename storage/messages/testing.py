@@ -32,7 +32,7 @@ _TYPES = {
     "moment": "TIMESTAMP_LTZ(6)",
     "clock": "TIME(3)",
 }
-_ROW = {
+_ROW: dict[str, Any] = {
     "flag": True,
     "small": -3,
     "id": 1,
