@@ -1,6 +1,6 @@
 """Random histories, each step with random numbers of its own, so that one that fails can be made short.
 
-Of a history that fails steps are left out as long as it goes on failing in the same way: what stays is told, to be repeated alone.
+Of a history that fails steps are left out as long as it goes on failing in the same way: what stays is told, to repeat it alone.
 
 | variable | meaning |
 |---|---|
