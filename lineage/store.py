@@ -5,12 +5,11 @@ among the entry points of the group `snapline.lineage_stores`: a function from o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from storage import InvalidRequest
+from storage import InvalidRequest, extension_names, load_extension
 
 from .entities import ColumnLineage, JobStartup, Reconciled, Side, SnapshotLineage, TableLineage
 from .jdbc_url import kind_of
@@ -127,7 +126,7 @@ def open_lineage_store(options: Mapping[str, str]) -> LineageStore:
     """The store that catalog options ask for. Raises InvalidRequest, listing what is installed, if there is none;
     UnreachableStore if it does not answer.
     """
-    store = _factory(options).load()(options)
+    store = _factory(options)(options)
     assert isinstance(store, LineageStore)
     return store
 
@@ -140,12 +139,14 @@ def check_lineage_options(options: Mapping[str, str]) -> None:
         _factory(options)
 
 
-def _factory(options: Mapping[str, str]) -> EntryPoint:
+def _factory(options: Mapping[str, str]) -> Callable[[Mapping[str, str]], LineageStore]:
     identifier = options.get("lineage-meta", "jdbc")
-    factories = {entry_point.name: entry_point for entry_point in entry_points(group=ENTRY_POINT_GROUP)}
-    if identifier not in factories:
+    factory: Callable[[Mapping[str, str]], LineageStore] | None = load_extension(
+        ENTRY_POINT_GROUP, identifier, "lineage store"
+    )
+    if factory is None:
         raise InvalidRequest(
             f"Catalog option 'lineage-meta' = {identifier!r}: no such lineage store is installed. "
-            f"Installed: {', '.join(sorted(factories)) or 'none'}."
+            f"Installed: {', '.join(extension_names(ENTRY_POINT_GROUP)) or 'none'}."
         )
-    return factories[identifier]
+    return factory

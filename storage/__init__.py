@@ -22,6 +22,7 @@ from .errors import (
     StoreUnavailable,
     Unsupported,
 )
+from .extensions import extension_names, load_extension
 from .file_io import FileIO
 from .file_system import is_known_protocol, same_protocol
 from .identifier import (
@@ -159,12 +160,14 @@ __all__ = [
     "check_table_options",
     "check_tag_name",
     "default_of",
+    "extension_names",
     "guarded_options",
     "guarded_storage",
     "hidden",
     "is_known_protocol",
     "is_secret_name",
     "is_variant",
+    "load_extension",
     "metadata_field",
     "metadata_of",
     "moment_of",

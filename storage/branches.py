@@ -29,7 +29,9 @@ from .metadata.trouble import RESCALING, afterwards
 from .read.version import Version, branch_names, named_version, on_branch
 from .same_table import of_same_table
 from .store_errors import outcome
-from .write.commit import CommitId, CommitListener, Guard
+from .write.attempt import Guard
+from .write.commit_id import CommitId
+from .write.listeners import CommitListener
 from .write.own_properties import refuse_own_properties
 
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."

@@ -116,7 +116,8 @@ class Catalog:
     @property
     def storage_options(self) -> Mapping[str, Any]:
         """What fsspec was given; values that may be secret are guarded."""
-        return self._file_io.storage_options
+        parsed: Mapping[str, Any] = self._file_io.storage_options
+        return parsed
 
     # --- databases
 

@@ -130,3 +130,11 @@ def _checksum(value: Mapping[str, Any], name: str) -> str:
 def _short(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
+
+
+def as_text(content: bytes, path: str) -> str:
+    """What a file holds as text. Raises CorruptData that names it for what is none."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None

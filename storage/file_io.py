@@ -22,7 +22,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from . import local_file, object_store
 from .clock import Clock
 from .directory_lock import Witness, directory_locked, is_another, kept_in_place, locked, read_in
-from .errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, StorageError, Unsupported
+from .document import as_text
+from .errors import AlreadyExists, InvalidRequest, NotFound, StorageError, Unsupported
 from .file_system import open_file_system, path_of, protocol_of
 from .local_file import despite_lost_answer, is_in_place, open_regular, refuse_other
 from .local_write import create_by_link, move_directory, put_file, raise_number, replace_file, write_file
@@ -494,11 +495,3 @@ class FileIO:
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
         return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
-
-
-def as_text(content: bytes, path: str) -> str:
-    """What a file holds as text. Raises CorruptData that names it for what is none."""
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise CorruptData(f"File {path} is damaged: it is no text: {error}") from None

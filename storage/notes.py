@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .arguments import checked
-from .document import read_document, sealed
+from .document import as_text, read_document, sealed
 from .errors import CorruptData
-from .file_io import FileIO, as_text
+from .file_io import FileIO
 from .identifier import check_name
 from .late_requests import GENERATION_KEY, generation
 

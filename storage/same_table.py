@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from .metadata.table_store import TableStore
 
@@ -26,4 +26,4 @@ def of_same_table(read: Callable[Concatenate[H, P], T]) -> Callable[Concatenate[
         with handle._store.of_same_table():
             return read(handle, *arguments, **named)
 
-    return guarded
+    return cast(Callable[Concatenate[H, P], T], guarded)

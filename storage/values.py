@@ -34,14 +34,15 @@ _EPOCH_DAY = _EPOCH.toordinal()
 
 def from_arrow(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
     """Values of a column (or of a few picked rows of it)."""
-    if data_type.root == "DATE":
-        return array.cast(pa.int32()).to_pylist()
-    if data_type.root == "TIME":
-        return array.cast(pa.int32()).to_pylist()
+    values: list[Any]
+    if data_type.root in ("DATE", "TIME"):
+        values = array.cast(pa.int32()).to_pylist()
+        return values
     if data_type.is_timestamp:
         factor = _NANOS_PER[array.type.unit]
         return [None if value is None else value * factor for value in array.cast(pa.int64()).to_pylist()]
-    return array.to_pylist()
+    values = array.to_pylist()
+    return values
 
 
 def from_scalar(scalar: pa.Scalar, data_type: DataType) -> Any:

@@ -108,13 +108,14 @@ def action(
     parameter but the first, a `Reach`, holds a `Given`.
 
     `also`: further procedures, by name: the parameters that they take; those with a `!` behind them cannot be left out there.
+    Raises InvalidRequest for names of procedures and commands that another action has.
     """
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
         parameters = tuple(_parameters(function))
         own = Procedure(function.__name__, parameters)
         others = [_variant(name, parameters, chosen) for name, chosen in (also or {}).items()]
-        ACTIONS[function.__name__] = Action(
+        made = Action(
             tuple(command.split()),
             tuple(alias.split()),
             (own, *others),
@@ -122,9 +123,22 @@ def action(
             function,
             inspect.getdoc(function) or "",
         )
+        _refuse_taken_names(made)
+        ACTIONS[function.__name__] = made
         return function
 
     return register
+
+
+def _refuse_taken_names(added: Action) -> None:
+    for other in ACTIONS.values():
+        same = {each.name for each in added.procedures} & {each.name for each in other.procedures}
+        commands = {added.command, added.alias} & {other.command, other.alias} - {()}
+        if same or commands:
+            names = ", ".join([*sorted(same), *(repr(" ".join(words)) for words in sorted(commands))])
+            raise InvalidRequest(
+                f"An action {added.procedures[0].name!r} cannot be added: there is one of the name {names}."
+            )
 
 
 def _as_spelt(message: str, spelt: Mapping[str, str]) -> str:

@@ -1,19 +1,24 @@
 """Actions of installed packages: modules that entry points of the group `snapline.actions` name, which register theirs."""
 
-from importlib.metadata import entry_points
+import logging
 
-from storage import InvalidRequest
+from storage import InvalidRequest, extension_names, load_extension
+
+from .action import ACTIONS
 
 ENTRY_POINT_GROUP = "snapline.actions"
+_log = logging.getLogger(__name__)
 
 
 def load_extensions() -> None:
-    """Import what installed packages add. Raises InvalidRequest that names the package of a module that cannot be imported."""
-    for extension in entry_points(group=ENTRY_POINT_GROUP):
+    """Import what installed packages add. Of one that cannot be loaded, or adds what is there already, a warning says so and
+    nothing is added: everything else goes on working.
+    """
+    for name in extension_names(ENTRY_POINT_GROUP):
+        before = dict(ACTIONS)
         try:
-            extension.load()
-        except Exception as error:
-            package = extension.dist.name if extension.dist else extension.value
-            raise InvalidRequest(
-                f"The actions {extension.name!r} of package {package} cannot be loaded: {error}. Mend or uninstall the package."
-            ) from error
+            load_extension(ENTRY_POINT_GROUP, name, "module of actions")
+        except InvalidRequest as error:
+            ACTIONS.clear()
+            ACTIONS.update(before)
+            _log.warning("%s Until then its commands and procedures are not there.", error)

@@ -13,11 +13,11 @@ from ..assets.platform_tables import platform_table_assets
 from ..code_location import platform_definitions
 from ..recovery import Mode, Recovery, RecoveryPlan, bad_snapshot, carry_out, plan_recovery
 from ..recovery.backfill import backfill as run_backfill
+from ..recovery.drop_damaged import drop_damaged
 from ..recovery.left_to_do import left_to_do
 from ..recovery.plan import DEFAULT_MODE
 from ..recovery.progress import recoveries
 from ..recovery.publish import MadeFrom
-from ..recovery.stages import drop_damaged
 from ..recovery.words import COMMAND_LINE
 from ..session import Session
 from .error_log import errors_into

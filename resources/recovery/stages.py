@@ -39,7 +39,6 @@ from .record import (
     get_record,
     read_record,
     refuse_another,
-    set_record_aside,
 )
 from .renamed import Renamed, former_since, source_now
 from .replay import bring, is_own, is_written, replay_user
@@ -455,22 +454,6 @@ class Recovery:
             raise
         delete_record(self._catalog, record)
         return tables
-
-
-def drop_damaged(session: Session, branch: str) -> tuple[list[str], str]:
-    """Give up a recovery of which what is remembered cannot be read: the branches of its name go. Returns the tables, and
-    where the damaged file is kept. Raises InvalidRequest if it can be read, NotFound if there is none.
-    """
-    with suppress(CorruptData):
-        get_record(session.catalog, branch)
-        raise InvalidRequest(
-            f"What is remembered of recovery {branch!r} can be read: drop it without --discard-damaged."
-        )
-    recovery = Recovery(session, branch)
-    tables = [name for name in session.catalog.tables() if recovery.is_branched(name)]
-    if tables:
-        session.catalog.branch_set(branch, tables).delete()
-    return tables, set_record_aside(session.catalog, branch)
 
 
 def _with_moved(record: RecoveryRecord, name: str, moved: TableRecord) -> RecoveryRecord:

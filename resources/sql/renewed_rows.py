@@ -14,7 +14,8 @@ from pyspark.sql.types import DataType, IntegralType, MapType, StringType, Struc
 from sqlglot import exp
 
 from storage import InvalidRequest, Table
-from storage.engines.spark_stream import SOURCE_NUMBER, TOUCHED_KEYS, at_position, batch_spans
+from storage.engines.spark_options import SOURCE_NUMBER, TOUCHED_KEYS
+from storage.engines.spark_stream import at_position, batch_spans
 from storage.engines.spark_types import column_named, spark_schema
 
 from .fill import Fill

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from lineage import sources_property
 from storage import InvalidRequest, SnapshotRef
-from storage.engines.spark_stream import INSERTS_ONLY, read_stream, write_stream
+from storage.engines.spark_options import INSERTS_ONLY
+from storage.engines.spark_stream import read_stream, write_stream
 
 from . import changes
 from .engine import APPEND, Engine

@@ -219,7 +219,7 @@ class _Compared:
             f"SELECT difference AS {self._difference}, {keys}{', ' + shown if shown else ''} FROM matched "
             f"WHERE difference <> '' ORDER BY {order} LIMIT {_SHOWN_ROWS}"
         ).to_arrow_table()
-        return rows[0], rows[1], *kinds[:3], counts, examples  # type: ignore[return-value]
+        return rows[0], rows[1], *kinds[:3], counts, examples
 
     @property
     def _difference(self) -> str:

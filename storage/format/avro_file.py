@@ -156,10 +156,11 @@ def _values(column: pa.ChunkedArray, kind: DataType) -> list[Any]:
     """Values of a column; those that Avro counts as whole numbers come as such."""
     if kind.is_timestamp:
         _refuse_nanoseconds(kind)
-        return column.cast(pa.int64()).to_pylist()
-    if kind.root in ("DATE", "TIME"):
-        return column.cast(pa.int32()).to_pylist()
-    return column.to_pylist()
+        column = column.cast(pa.int64())
+    elif kind.root in ("DATE", "TIME"):
+        column = column.cast(pa.int32())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _refuse_nanoseconds(kind: DataType) -> None:

@@ -259,7 +259,10 @@ def _variable_lengths(column: pa.Array, data_type: DataType) -> np.ndarray | Non
 
 
 def _numpy(column: pa.Array, null_value: Any) -> np.ndarray:
-    return column.fill_null(null_value).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
+    numbers: np.ndarray = (
+        column.fill_null(null_value).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
+    )
+    return numbers
 
 
 def _fill_column(

@@ -265,7 +265,7 @@ class ParquetReader(DataFileReader):
 
 def _is_wide_decimal(kind: pa.DataType) -> bool:
     """Whether Java's filter looks for its values in a dictionary by the fewest bytes that hold them, and finds none."""
-    return pa.types.is_decimal(kind) and kind.precision > _MOST_DIGITS_OF_A_NUMBER
+    return bool(pa.types.is_decimal(kind) and kind.precision > _MOST_DIGITS_OF_A_NUMBER)
 
 
 def _repeating(table: pa.Table) -> list[str]:

@@ -25,7 +25,7 @@ def as_numbers(schema: pa.Schema) -> pa.Schema:
 
 def is_fine(kind: pa.DataType) -> bool:
     """Whether it is a timestamp that the format stores as INT96."""
-    return pa.types.is_timestamp(kind) and kind.unit == "ns"
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
 
 
 def same_moments(fine: pa.Array, coarse: pa.Array) -> bool:

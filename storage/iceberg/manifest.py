@@ -143,8 +143,8 @@ def read_list(file_io: FileIO, path: str) -> list[Manifest]:
                     record["sequence_number"],
                     record["min_sequence_number"],
                     record["added_snapshot_id"],
-                    files,  # type: ignore[arg-type]
-                    rows,  # type: ignore[arg-type]
+                    files,
+                    rows,
                     tuple(record["partitions"] or ()),
                 )
             )

@@ -130,10 +130,13 @@ def _send(producer: _Producer, checked: CheckedTable, rows: pa.Table, kinds: pa.
 def _values(checked: CheckedTable, rows: pa.Table, kinds: pa.Array | None) -> list[bytes | None]:
     picked = _physical(rows, [column.name for column in checked.value_columns])
     if not checked.options.is_upsert or kinds is None:
-        return checked.value_format.encode(picked, kinds).to_pylist()
-    values = checked.value_format.encode(picked).combine_chunks()
-    gone = pc.is_in(kinds, pa.array([UPDATE_BEFORE, DELETE], pa.int8()))
-    return pc.if_else(gone, pa.scalar(None, pa.binary()), values).to_pylist()
+        messages = checked.value_format.encode(picked, kinds)
+    else:
+        values = checked.value_format.encode(picked).combine_chunks()
+        gone = pc.is_in(kinds, pa.array([UPDATE_BEFORE, DELETE], pa.int8()))
+        messages = pc.if_else(gone, pa.scalar(None, pa.binary()), values)
+    encoded: list[bytes | None] = messages.to_pylist()
+    return encoded
 
 
 def _keys(checked: CheckedTable, rows: pa.Table) -> list[bytes | None]:
@@ -142,7 +145,8 @@ def _keys(checked: CheckedTable, rows: pa.Table) -> list[bytes | None]:
     prefix = checked.options.key_prefix
     picked = _physical(rows, [column.name for column in checked.key_columns])
     named = picked.rename_columns([name.removeprefix(prefix) for name in picked.column_names])
-    return checked.key_format.encode(named).to_pylist()
+    encoded: list[bytes | None] = checked.key_format.encode(named).to_pylist()
+    return encoded
 
 
 def _physical(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -155,7 +159,8 @@ def _metadata(checked: CheckedTable, rows: pa.Table, key: str) -> list[Any] | No
         if not column.is_virtual and checked.keys[column.name].key == key:
             values = rows.column(column.name).combine_chunks()
             cast = cast_metadata(values, column.type, checked.keys[column.name].type, column.name)
-            return (cast.cast(pa.int64()) if key == "timestamp" else cast).to_pylist()
+            python_values: list[Any] = (cast.cast(pa.int64()) if key == "timestamp" else cast).to_pylist()
+            return python_values
     return None
 
 

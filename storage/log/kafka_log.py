@@ -168,10 +168,12 @@ class KafkaLog:
 
     def end_offsets(self, topic: Topic, *, committed: bool) -> tuple[int, ...]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        return self._offsets(topic, OffsetSpec.latest(), level)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(topic, latest, level)
 
     def first_offsets(self, topic: Topic) -> tuple[int, ...]:
-        return self._offsets(topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        return self._offsets(topic, earliest, IsolationLevel.READ_UNCOMMITTED)
 
     def _offsets(self, topic: Topic, where: OffsetSpec, level: IsolationLevel) -> tuple[int, ...]:
         asked = {TopicPartition(topic.name, number): where for number in range(topic.partitions)}

@@ -2,7 +2,7 @@
 
 A topic has one partition for each bucket; a publisher appends the changes of one snapshot after the other to it. What always
 holds: of a snapshot's records and the position that names it readers see all or nothing; of two publishers the one that was
-opened first can append nothing any more. `tests/storage/tests/contracts` tries an implementation.
+opened first can append nothing any more. `storage.log.testing.LogStoreContract` tries an implementation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

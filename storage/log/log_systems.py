@@ -5,9 +5,9 @@ A system is loaded when a table's log is opened, and not before: who has no log 
 
 import importlib
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 
 from ..errors import InvalidRequest
+from ..extensions import extension_names, load_extension
 from ..log_options import log_system
 from .log_store import LogStore, OpenLog
 
@@ -23,7 +23,7 @@ def register_log_system(name: str, open_log_store: OpenLog) -> None:
 
 def known_systems() -> list[str]:
     """The names that `log.system` may have, but for `none`."""
-    return sorted({*_OWN, *_registered, *(each.name for each in entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted({*_OWN, *_registered, *extension_names(ENTRY_POINT_GROUP)})
 
 
 def open_log(options: Mapping[str, str]) -> LogStore:
@@ -31,7 +31,8 @@ def open_log(options: Mapping[str, str]) -> LogStore:
     to be installed.
     """
     name = log_system(options)
-    opener: OpenLog | None = _registered.get(name)
+    added: OpenLog | None = load_extension(ENTRY_POINT_GROUP, name, "system of logs", _OWN)
+    opener = _registered.get(name, added)
     if opener is None and name in _OWN:
         module, _, function = _OWN[name].partition(":")
         try:
@@ -40,9 +41,6 @@ def open_log(options: Mapping[str, str]) -> LogStore:
             raise InvalidRequest(
                 f"Option 'log.system' = {name!r} needs the package {error.name!r}: install snapline[{name}]."
             ) from None
-    for extension in entry_points(group=ENTRY_POINT_GROUP) if opener is None else ():
-        if extension.name == name:
-            opener = extension.load()
     if opener is None:
         raise InvalidRequest(
             f"Option 'log.system' = {name!r} is unknown. There are: none, {', '.join(known_systems())}."

@@ -16,14 +16,14 @@ _WHOLE_NUMBERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 def whole_numbers(column: pa.Array) -> np.ndarray | None:
     """The column as int64 of the same order, or None if its type is not held as whole numbers. No nulls allowed."""
-    kind = column.type
+    kind, numbers = column.type, None
     if pa.types.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False).astype(np.int64)
-    if pa.types.is_integer(kind):
-        return column.to_numpy().astype(np.int64, copy=False)
-    if pa.types.is_temporal(kind):
-        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy().astype(np.int64, copy=False)
-    return None
+        numbers = column.to_numpy(zero_copy_only=False)
+    elif pa.types.is_integer(kind):
+        numbers = column.to_numpy()
+    elif pa.types.is_temporal(kind):
+        numbers = column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
+    return None if numbers is None else np.asarray(numbers, np.int64)
 
 
 def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
@@ -45,7 +45,8 @@ def ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
         order = np.roll(pc.sort_indices(values).to_numpy(), 1 if values.null_count else 0)
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.arange(len(order))
-    return rank_of[encoded.indices.to_numpy()]
+    ranked: np.ndarray = rank_of[encoded.indices.to_numpy()]
+    return ranked
 
 
 def reversed_ranks(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
@@ -75,7 +76,8 @@ def _total_order(values: pa.Array) -> np.ndarray:
     ordered[np.isnan(numbers)] = np.iinfo(np.int64).max
     if values.null_count:
         ordered[np.asarray(values.is_null())] = np.iinfo(np.int64).min
-    return ordered
+    ranked: np.ndarray = ordered
+    return ranked
 
 
 def stable_order(columns: Sequence[np.ndarray], row_count: int) -> np.ndarray:

@@ -143,18 +143,19 @@ def _end_of(batch: pa.RecordBatch, start: int, frontier: tuple[Any, ...], key_co
         limit = numbers.dtype.type(frontier[0])
         return start + int(np.searchsorted(numbers[start:], limit, side="right"))
     if _key_at(batch, batch.num_rows - 1, key_count) <= frontier:
-        return batch.num_rows
+        return int(batch.num_rows)
     return bisect_right(range(batch.num_rows), frontier, lo=start, key=lambda row: _key_at(batch, row, key_count))
 
 
 def _numbers_in_place(column: pa.Array) -> np.ndarray | None:
     """The column as whole numbers without a copy; None for types that are not held like that."""
     kind = column.type
-    if pa.types.is_integer(kind):
-        return column.to_numpy()
     if pa.types.is_temporal(kind):
-        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
-    return None
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not pa.types.is_integer(kind):
+        return None
+    numbers: np.ndarray = column.to_numpy()
+    return numbers
 
 
 def _merge_slices(
@@ -283,18 +284,20 @@ def _sorted_by_key(parts: Sequence[pa.RecordBatch], key_count: int) -> pa.Record
 
 def _is_numeric(batch: pa.RecordBatch) -> bool:
     kind = batch.schema.field(0).type
-    return pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
 
 
 def _ages(batch: pa.RecordBatch) -> np.ndarray | None:
     """Numbers that are larger for newer rows; None where the ranks of the runs tell."""
     if SEQUENCE_NUMBER not in batch.schema.names:
         return None
-    ages = batch.column(SEQUENCE_NUMBER).to_numpy() * 2
+    ages: np.ndarray = batch.column(SEQUENCE_NUMBER).to_numpy() * 2
     if VALUE_KIND in batch.schema.names:
         # With equal sequence numbers retractions come before additions.
-        return ages + np.isin(batch.column(VALUE_KIND).to_numpy(), (INSERT, UPDATE_AFTER))
-    return ages + 1
+        ages = ages + np.isin(batch.column(VALUE_KIND).to_numpy(), (INSERT, UPDATE_AFTER))
+    else:
+        ages = ages + 1
+    return ages
 
 
 def _codes(small: pa.RecordBatch, base: pa.RecordBatch, key_count: int) -> tuple[np.ndarray, np.ndarray]:

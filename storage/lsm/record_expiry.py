@@ -45,10 +45,12 @@ class RecordExpiry:
             # Cut towards 1970, as Java does.
             per_second = _PER_SECOND[column.type.unit]
             numbers = column.view(pa.int64()).fill_null(0).to_numpy()
-            return np.sign(numbers) * (np.abs(numbers) // per_second)
-        numbers = column.cast(pa.int64()).fill_null(0).to_numpy()
-        in_milliseconds = (numbers >= _LEAST_MILLISECONDS) & (self.field.type.root == "BIGINT")
-        return np.where(in_milliseconds, numbers // 1000, numbers)
+            seconds: np.ndarray = np.sign(numbers) * (np.abs(numbers) // per_second)
+        else:
+            numbers = column.cast(pa.int64()).fill_null(0).to_numpy()
+            in_milliseconds = (numbers >= _LEAST_MILLISECONDS) & (self.field.type.root == "BIGINT")
+            seconds = np.where(in_milliseconds, numbers // 1000, numbers)
+        return seconds
 
 
 def record_expiry_of(schema: TableSchema, now_ms: int) -> RecordExpiry | None:

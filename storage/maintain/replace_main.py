@@ -21,8 +21,8 @@ from ..metadata.consumer import Consumer
 from ..metadata.discard import delete_moved, discard
 from ..metadata.history import identity_at
 from ..metadata.main_branch import find_main, name_main, unname_main
-from ..metadata.pointed_schema import point_at_main, points_at
-from ..metadata.schema import TableSchema
+from ..metadata.pointed_schema import point_at_main
+from ..metadata.schema import TableSchema, points_at
 from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import RESCALING, afterwards

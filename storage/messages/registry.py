@@ -8,10 +8,10 @@ JSON; it returns a `MessageFormat`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 
 from ..data_types import DataField
 from ..errors import InvalidRequest
+from ..extensions import extension_names, load_extension
 from .avro_format import AvroFormat
 from .canal_json import CanalJson, MaxwellJson
 from .csv_format import CsvFormat
@@ -40,10 +40,10 @@ def message_format(
     name: str, fields: Sequence[DataField], options: Mapping[str, str], codec: JsonCodec
 ) -> MessageFormat:
     """The format of that name for some columns. Raises InvalidRequest for unknown names and options, and lists the known ones."""
-    if own := _OWN.get(name):
-        return own(tuple(fields), options, codec)
-    added = {each.name: each for each in entry_points(group=ENTRY_POINT)}
-    if name not in added:
-        raise InvalidRequest(f"Format {name!r} is not known. Formats: {', '.join([*_OWN, *sorted(added)])}.")
-    make: MakeFormat = added[name].load()
+    added: MakeFormat | None = load_extension(ENTRY_POINT, name, "format", _OWN)
+    make = _OWN.get(name, added)
+    if make is None:
+        raise InvalidRequest(
+            f"Format {name!r} is not known. Formats: {', '.join([*_OWN, *extension_names(ENTRY_POINT)])}."
+        )
     return make(tuple(fields), options, codec)

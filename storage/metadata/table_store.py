@@ -24,8 +24,8 @@ from .consumer import ConsumerFiles
 from .main_branch import find_main
 from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
 from .number_directories import NumberDirectories
-from .pointed_schema import points_at, take_over_schemas
-from .schema import SchemaFiles, TableSchema
+from .pointed_schema import take_over_schemas
+from .schema import SchemaFiles, TableSchema, points_at
 from .snapshot import Snapshot
 from .snapshot_files import SnapshotFiles
 from .tag import TagFiles

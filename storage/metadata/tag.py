@@ -12,7 +12,7 @@ from typing import Any
 from .. import document, late_requests
 from ..arguments import shown
 from ..errors import AlreadyExists, CorruptData, NotFound, StorageError
-from ..file_io import FileIO, as_text
+from ..file_io import FileIO
 from ..identifier import BACK_PREFIX, BRANCH_PREFIX, PUBLICATION_PREFIX, RESERVED_TAGS, check_file_name, check_tag_name
 from ..paths import TablePaths
 from .snapshot import Snapshot, cannot_be_read
@@ -98,7 +98,7 @@ class TagFiles:
         if tag is None:
             raise NotFound(
                 f"Tag {name!r} does not exist. Existing tags: {', '.join(self._own_names()) or 'none'}. "
-                "Create it with `create-tag`, or read by snapshot id."
+                "Create it with `tag create`, or read by snapshot id."
             )
         return tag
 
@@ -302,7 +302,7 @@ class TagFiles:
 
 def _parsed(name: str, content: bytes, path: str) -> Tag:
     """The tag that a file holds. Raises CorruptData that names the file."""
-    tag = Tag(name, Snapshot.from_json(as_text(content, path), path))
+    tag = Tag(name, Snapshot.from_json(document.as_text(content, path), path))
     try:
         _ = tag.create_time
         if math.isfinite(tag.time_retained_seconds or 0):

@@ -334,7 +334,7 @@ def _moment(text: str, new: DataType) -> int:
     if new.root == "TIMESTAMP" and re.fullmatch(r"-?\d+", text, re.ASCII):
         if new.precision % 3:
             raise ValueError(f"{text!r} is a number, of which {new} has no unit")
-        return int(text) * (per_second // 10**new.precision)
+        return int(int(text) * (per_second // 10**new.precision))
     match = _MOMENT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no time")
@@ -345,4 +345,4 @@ def _moment(text: str, new: DataType) -> int:
     time = dt.time(int(hour), int(minute), int(second))
     seconds = days * 86_400 + (time.hour * 60 + time.minute) * 60 + time.second
     digits = int(fraction.ljust(9, "0")) // 10 ** (9 - new.precision)
-    return seconds * per_second + digits * (per_second // 10**new.precision)
+    return int(seconds * per_second + digits * (per_second // 10**new.precision))

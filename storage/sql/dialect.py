@@ -108,7 +108,7 @@ class _Parser(ShowParser):
         start = self._index
         for words, parse in _STATEMENTS.items():
             if self._match_text_seq(*words):
-                parsed = getattr(self, parse)()
+                parsed: exp.Expr | None = getattr(self, parse)()
                 if parsed is not None:
                     return parsed
                 self._retreat(start)

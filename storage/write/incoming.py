@@ -194,4 +194,5 @@ def row_kinds(rows: Rows, table: pa.Table, schema: TableSchema, row_kind_column:
     if kinds.null_count:
         wrong = column.filter(pc.is_null(kinds))[0].as_py()
         raise InvalidRequest(f"{wrong!r} in column {column_name!r} is no row kind. Use one of: {', '.join(ROW_KINDS)}.")
-    return kinds.to_numpy().astype(np.int8)
+    numbers: np.ndarray = kinds.to_numpy().astype(np.int8)
+    return numbers

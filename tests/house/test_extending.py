@@ -101,5 +101,24 @@ def test_the_check_of_the_page_can_be_declared(extension: Path, tmp_path: Path) 
 def test_actions_that_cannot_be_loaded_name_their_package(extension: Path, tmp_path: Path) -> None:
     (extension / "my_platform" / "actions.py").write_text("import nothing_of_this_name\n")
     done = snapline(extension, tmp_path, "tables")
-    assert done.returncode != 0
-    assert "package my-platform cannot be loaded: No module named 'nothing_of_this_name'" in done.stderr
+    assert done.returncode == 0, "what does not need them goes on"
+    assert "package my-platform cannot be loaded: ModuleNotFoundError: No module named 'nothing_of" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "No such command" in snapline(extension, tmp_path, "table", "peek", "shop.orders").stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "function", "taken"),
+    [("table compact", "compacted", "'table compact'"), ("table shrink", "compact", "compact")],
+)
+def test_actions_take_the_place_of_no_others(
+    extension: Path, tmp_path: Path, command: str, function: str, taken: str
+) -> None:
+    own = extension / "my_platform" / "actions.py"
+    text = own.read_text()
+    # The first is taken back as well: a package's actions are there, or not.
+    own.write_text(text + text.replace('"table peek"', f'"{command}"').replace("def peek", f"def {function}"))
+    done = snapline(extension, tmp_path, "table", "compact", "--help")
+    assert f"there is one of the name {taken}" in done.stderr
+    assert "How many rows." not in done.stdout
+    assert "No such command" in snapline(extension, tmp_path, "table", "peek", "shop.orders").stderr

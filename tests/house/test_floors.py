@@ -35,7 +35,17 @@ FLOORS: dict[str, list[set[str]]] = {
         },
         {"option_declaration", "accepted_values"},
         {"retention_options", "iceberg_options"},
-        {"secret", "options", "log_options", "identifier", "lock", "store_errors", "document", "arguments"},
+        {
+            "secret",
+            "options",
+            "log_options",
+            "identifier",
+            "lock",
+            "store_errors",
+            "document",
+            "arguments",
+            "extensions",
+        },
         {
             "data_types",
             "object_store",

@@ -3,6 +3,7 @@ made, and after orphan cleaning exactly the files that are needed lie on disk.""
 
 import datetime as dt
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from storage import Catalog, NotFound, Table
 from storage.maintain.references import needed_files
+from tests.histories import random_of, try_histories
 from tests.scale import amount, seeds
 
 
@@ -95,22 +97,25 @@ class History:
         assert needed_files(self.table.store).keys() <= on_disk
 
 
-@pytest.mark.parametrize("seed", seeds(6, 500))
-def test_what_can_be_seen_can_be_read_and_nothing_else_is_kept(tmp_path: Path, seed: int) -> None:
-    print(f"seed {seed}")
-    history = History(tmp_path, seed)
+def run(seed: int, steps: Sequence[int], directory: Path) -> None:
+    history = History(directory, seed)
     acts = [
         history.write, history.write, history.write, history.overwrite, history.delete, history.compact, history.tag,
         history.tag, history.delete_tag, history.expire, history.rollback, history.clean,
     ]  # fmt: skip
-    for step in range(amount(45, 400)):
-        history.step = step
+    for step in steps:
+        history.step, history.random = step, random_of(seed, step)
         history.random.choice(acts)()
         history.note()
         if step % 3 == 0:
             history.check()
     history.check()
     history.clean()
+
+
+@pytest.mark.parametrize("seed", seeds(6, 500))
+def test_what_can_be_seen_can_be_read_and_nothing_else_is_kept(tmp_path: Path, seed: int) -> None:
+    try_histories(run, [seed], amount(45, 400), tmp_path)
 
 
 def test_a_version_that_has_expired_is_said_to_be_gone(tmp_path: Path) -> None:

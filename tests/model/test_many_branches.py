@@ -3,6 +3,7 @@ made, merges and replacements do what their verdict says, and after orphan clean
 
 import datetime as dt
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from storage import AddColumn, Catalog, StorageError, Table
 from storage.maintain.references import needed_files
+from tests.histories import random_of, try_histories
 from tests.scale import amount, seeds
 
 PARTITIONS = "wxyz"
@@ -208,17 +210,15 @@ class Branched:
         assert self.table().check() == []
 
 
-@pytest.mark.parametrize("seed", seeds(6, 300))
-def test_many_branches_and_tags(tmp_path: Path, seed: int) -> None:
-    print(f"seed {seed}")
-    model = Branched(tmp_path, seed)
+def run(seed: int, steps: Sequence[int], directory: Path) -> None:
+    model = Branched(directory, seed)
     acts = [
         model.write, model.write, model.write, model.write, model.overwrite, model.compact, model.evolve, model.tag,
         model.delete_tag, model.create, model.create, model.drop, model.expire, model.rollback, model.merge, model.merge,
         model.replace, model.clean,
     ]  # fmt: skip
-    for step in range(amount(60, 400)):
-        model.step = step
+    for step in steps:
+        model.step, model.random = step, random_of(seed, step)
         act = model.random.choice(acts)
         print(step, act.__name__)
         act()
@@ -228,3 +228,8 @@ def test_many_branches_and_tags(tmp_path: Path, seed: int) -> None:
     model.check()
     model.clean()
     print(model.done)
+
+
+@pytest.mark.parametrize("seed", seeds(6, 300))
+def test_many_branches_and_tags(tmp_path: Path, seed: int) -> None:
+    try_histories(run, [seed], amount(60, 400), tmp_path)

@@ -12,7 +12,8 @@ import pytest
 from storage import AddColumn, Catalog, DropColumn, RenameColumn, Table
 from storage.engines.duckdb_merge import merge_rows
 from storage.engines.merge_clauses import MergeClause
-from tests.scale import amount, blocks, seeds, try_seeds
+from tests.histories import random_of, try_histories
+from tests.scale import amount, blocks, seeds
 
 Key = tuple[str | None, int]
 Rows = dict[Key, tuple[int | None, str | None]]
@@ -213,13 +214,14 @@ ENGINES: list[dict[str, Any]] = [
 ]
 
 
-def run(engine: dict[str, Any], seed: int, directory: Path) -> None:
+def run(engine: dict[str, Any], seed: int, steps: Sequence[int], directory: Path) -> None:
     model = Model(directory, seed, engine)
     acts = [
         *[model.write, model.change] * 2, model.delete, model.overwrite, model.compact, model.tag, model.update, model.merge,
         model.evolve, model.restart, model.rescale, model.expire,
     ]  # fmt: skip
-    for _ in range(STEPS):
+    for step in steps:
+        model.random = random_of(seed, step)
         model.random.choice(acts)()
         model.remember()
         if model.random.random() < CHECKED:
@@ -233,4 +235,4 @@ def run(engine: dict[str, Any], seed: int, directory: Path) -> None:
 def test_a_table_agrees_with_a_dictionary_under_random_operations(
     tmp_path: Path, engine: dict[str, Any], chosen: Sequence[int]
 ) -> None:
-    try_seeds(partial(run, engine), chosen, tmp_path)
+    try_histories(partial(run, engine), chosen, STEPS, tmp_path)

@@ -6,8 +6,9 @@ is there, and nothing goes but as it is.
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, CommitConflict, InvalidRequest, Table, Unsupported
-from tests.scale import seeds, try_seeds
+from tests.histories import random_of, try_histories
+from tests.scale import seeds
 
 Row = tuple[int | None, ...]
 _SCHEMA = pa.schema([("p", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
@@ -60,9 +62,9 @@ TABLES: Mapping[str, tuple[list[str], list[str], Mapping[str, str]]] = {
 class _History:
     """A table to which anything is done, with the rows that were told at each snapshot."""
 
-    def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
+    def __init__(self, catalog: Catalog, name: str) -> None:
         self.keys, self._parts, options = TABLES[name]
-        self._chance = random.Random(f"{name} {seed}")
+        self._chance = random.Random(0)
         self.table = catalog.create_table(
             "d.t", _SCHEMA, primary_key=self.keys, partition_by=self._parts, options=options
         )
@@ -71,8 +73,8 @@ class _History:
         self.done: list[str] = []
         self._branches = 0
 
-    def go_on(self) -> None:
-        chance, latest = self._chance, self.table.snapshots.latest_id() or 0
+    def go_on(self, chance: random.Random) -> None:
+        self._chance, latest = chance, self.table.snapshots.latest_id() or 0
         steps = {
             self._write: 45, self._delete: 10, self._update: 7, self._overwrite: 5, self._truncate: 3,
             **({self._roll_back: 8, self._merge_branch: 12, self._rescale: 3} if latest else {}),
@@ -163,10 +165,10 @@ class _History:
         self.table.rescale(self._chance.randrange(1, 4))
 
 
-def _tried(catalog: Catalog, name: str, seed: int) -> None:
-    history = _History(catalog, name, seed)
-    for _ in range(16):
-        history.go_on()
+def _run(name: str, seed: int, steps: Sequence[int], directory: Path) -> None:
+    history = _History(Catalog(str(directory)), name)
+    for step in steps:
+        history.go_on(random_of(seed, step))
     history.table.compact(full=True)
     now = history.rows(history.table.to_arrow())
     for number, rows in history.told.items():
@@ -181,4 +183,4 @@ def _tried(catalog: Catalog, name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_changes_make_of_what_was_told_what_the_table_is(name: str, tmp_path: Path) -> None:
-    try_seeds(lambda seed, place: _tried(Catalog(str(place)), name, seed), seeds(1, 200, full=10), tmp_path)
+    try_histories(partial(_run, name), seeds(1, 200, full=10), 16, tmp_path)

@@ -3,52 +3,23 @@
 import io
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
 
-from storage import DataField, InvalidRequest, Unsupported, parse_type
+from storage import DataField, InvalidRequest, Unsupported, extensions, parse_type
 from storage.engines.duckdb_json import DuckDbJson
 from storage.messages import registry
 from storage.messages.message_format import Decoded, MessageFormat
-from storage.messages.registry import message_format
+from storage.messages.raw_format import RawFormat
+from storage.messages.registry import MakeFormat, message_format
+from storage.messages.testing import MessageFormatContract
 
 KINDS = ("+I", "-U", "+U", "-D")
 FORMATS = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv", "avro")
-TYPES: dict[str, Any] = {
-    "flag": "BOOLEAN",
-    "small": "SMALLINT",
-    "id": "INT",
-    "big": "BIGINT",
-    "weight": "DOUBLE",
-    "price": "DECIMAL(10, 2)",
-    "name": "STRING",
-    "data": "BYTES",
-    "day": "DATE",
-    "at": "TIMESTAMP(3)",
-    "moment": "TIMESTAMP_LTZ(6)",
-    "clock": "TIME(3)",
-}
-ROWS = [
-    {
-        "flag": True,
-        "small": -3,
-        "id": 1,
-        "big": 2**62,
-        "weight": 1.5,
-        "price": "12.34",
-        "name": 'a,"b"\nc',
-        "data": b"\x00\xff",
-        "day": 19844,
-        "at": 1714564800123,
-        "moment": 1714564800123456,
-        "clock": 43200123,
-    },
-    {**dict.fromkeys(TYPES), "name": ""},
-    dict.fromkeys(TYPES),
-]
 
 
 def made(name: str, options: dict[str, str] | None = None, /, **types: Any) -> MessageFormat:
@@ -68,54 +39,71 @@ def changes(decoded: Decoded) -> list[tuple[Any, ...]]:
     return [(KINDS[kind], *row.values(), message) for kind, row, message in rows]
 
 
-def table() -> pa.Table:
-    columns = {}
-    for name, type_ in TYPES.items():
-        arrow = parse_type(type_).to_arrow()
-        values = [row[name] for row in ROWS]
-        columns[name] = pa.array(values, pa.string()).cast(arrow) if name == "price" else pa.array(values, arrow)
-    return pa.table(columns)
-
-
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_reads_what_it_writes(name: str) -> None:
-    """The contract that a format of somebody else keeps as well: rows come back, each from its message, and none is left out."""
-    format_ = made(name, **TYPES)
-    rows = table()
-    messages = format_.encode(rows)
-    assert messages.type == pa.binary() and len(messages) == 3
-    decoded = format_.decode(messages.combine_chunks())
-    assert decoded.malformed == ()
-    assert decoded.messages.to_pylist() == [0, 1, 2]
-    assert decoded.kinds.to_pylist() == [0, 0, 0]
-    for column in TYPES:
-        assert decoded.rows.column(column).to_pylist() == rows.column(column).to_pylist(), column
-    nothing = format_.decode(pa.array([None], pa.binary()))
-    assert len(nothing.kinds) == 0 and nothing.rows.schema.names == list(TYPES)
+class TestOwnFormats(MessageFormatContract):
+    @pytest.fixture
+    def make(self, name: str) -> MakeFormat:
+        return lambda fields, options, codec: message_format(name, fields, options, codec)
+
+    @pytest.fixture
+    def codec(self) -> DuckDbJson:
+        return DuckDbJson()
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_format_tells_deletes_or_refuses_them(name: str) -> None:
-    rows, kinds = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", "b"]}), pa.array([0, 3], pa.int8())
-    format_ = made(name)
-    if format_.is_insert_only:
-        with pytest.raises(InvalidRequest, match="row 1 is -D"):
-            format_.encode(rows, kinds)
-    else:
-        assert format_.decode(format_.encode(rows, kinds).combine_chunks()).kinds.to_pylist() == [0, 3]
+class TestRawFormat(MessageFormatContract):
+    @pytest.fixture
+    def make(self) -> MakeFormat:
+        return RawFormat
+
+    @pytest.fixture
+    def types(self) -> dict[str, str]:
+        return {"data": "BYTES"}
+
+
+class Added:
+    """An entry point of a package."""
+
+    name = "shouted"
+
+    def __init__(self, package: str, fails: bool = False) -> None:
+        self.dist, self._fails = SimpleNamespace(name=package), fails
+
+    def load(self) -> Any:
+        if self._fails:
+            raise ModuleNotFoundError("No module named 'nowhere'")
+        return lambda fields, options, codec: ("shouted", fields, options)
+
+
+def installed(patch: pytest.MonkeyPatch, *points: Added) -> None:
+    patch.setattr(extensions, "_installed", lambda group, path: points if group == registry.ENTRY_POINT else ())
 
 
 def test_a_package_adds_a_format_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Added:
-        name = "shouted"
-
-        def load(self) -> Any:
-            return lambda fields, options, codec: ("shouted", fields, options)
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Added()] if group == registry.ENTRY_POINT else [])
+    installed(monkeypatch, Added("loud"))
     assert message_format("shouted", [], {"a": "b"}, DuckDbJson()) == ("shouted", (), {"a": "b"})
     with pytest.raises(InvalidRequest, match=r"canal-json.* raw, shouted"):
         message_format("whispered", [], {}, DuckDbJson())
+
+
+def test_a_format_that_cannot_be_loaded_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, Added("loud", fails=True))
+    with pytest.raises(InvalidRequest, match=r"'shouted' of package loud cannot be loaded: ModuleNotFoundError"):
+        message_format("shouted", [], {}, DuckDbJson())
+    message_format("json", [], {}, DuckDbJson())
+
+
+def test_a_format_that_two_packages_add_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, Added("loud"), Added("louder"))
+    with pytest.raises(InvalidRequest, match="added by the packages loud and louder"):
+        message_format("shouted", [], {}, DuckDbJson())
+
+
+def test_nobody_takes_the_place_of_our_own_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Added("loud")
+    other.name = "json"
+    installed(monkeypatch, other)
+    with pytest.raises(InvalidRequest, match="is Snapline's own, and package loud adds another one"):
+        message_format("json", [], {}, DuckDbJson())
 
 
 def test_canals_messages_hold_several_rows_and_what_they_were() -> None:

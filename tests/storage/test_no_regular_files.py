@@ -56,8 +56,8 @@ PLACES = ["snapshot/snapshot-2", "tag/tag-kept", "schema/schema-1", "data", "man
 @pytest.mark.parametrize("place", PLACES)
 def test_what_is_no_regular_file_is_a_damaged_file(catalog: Catalog, table: Table, place: str, kind: str) -> None:
     root = Path(table.store.paths.root)
-    found = {"data": "bucket-0/data-*", "manifest": "manifest/manifest-list-*"}
-    path = sorted(root.glob(found[place]))[0] if place in found else root / place
+    location = {"data": "bucket-0/data-*", "manifest": "manifest/manifest-list-*"}
+    path = sorted(root.glob(location[place]))[0] if place in location else root / place
     name = path.name
     put(path, kind)
     opened = Catalog(catalog.warehouse)
@@ -67,21 +67,21 @@ def test_what_is_no_regular_file_is_a_damaged_file(catalog: Catalog, table: Tabl
             opened.table("d.t")
         assert opened.tables() == ["d.t"]
         return
-    said = [str(one) for one in opened.table("d.t").check(deep=True)]
+    said = [str(problem) for problem in opened.table("d.t").check(deep=True)]
     assert any(name in line for line in said), said
-    if place not in found:
+    if place not in location:
         assert any(in_place in line for line in said), said
     for act in (
-        lambda one: one.to_arrow(),
-        lambda one: one.expire(retain_last=1),
-        lambda one: one.remove_orphan_files(),
+        lambda opened_table: opened_table.to_arrow(),
+        lambda opened_table: opened_table.expire(retain_last=1),
+        lambda opened_table: opened_table.remove_orphan_files(),
     ):
         try:
             act(opened.table("d.t"))
         except StorageError as error:
             # Named, and nothing of it is deleted.
             assert name in str(error) or "damaged" in str(error)
-    assert os.path.lexists(path) or place in found
+    assert os.path.lexists(path) or place in location
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])
@@ -91,7 +91,7 @@ def test_a_hint_that_is_no_regular_file_is_not_believed(catalog: Catalog, table:
     put(path, kind)
     opened = Catalog(catalog.warehouse).table("d.t")
     assert sorted(opened.to_arrow()["k"].to_pylist()) == [0, 1, 2]
-    assert any(name in str(one) for one in opened.check())
+    assert any(name in str(problem) for problem in opened.check())
 
 
 @pytest.mark.parametrize("name", [b"a$b", b".hidden", b"a.b", b"\xff"])
@@ -105,7 +105,7 @@ def test_a_directory_that_is_no_table_by_its_name_hides_no_other(catalog: Catalo
     opened = Catalog(catalog.warehouse)
     assert opened.tables() == opened.tables("d") == ["d.t"]
     assert opened.databases() == ["d"]
-    said = [str(one) for one in opened.check()]
+    said = [str(problem) for problem in opened.check()]
     assert len(said) == 2
     assert all("it is left out" in line for line in said)
     "".join(said).encode()

@@ -7,11 +7,11 @@ import pytest
 
 from storage import Catalog, InvalidRequest, SetOptions, TableOptions
 
-NUMBERS = [one for one in TableOptions.declared() if one["kind"] in ("whole number", "size", "duration")]
+NUMBERS = [option for option in TableOptions.declared() if option["kind"] in ("whole number", "size", "duration")]
 UNITS = {"whole number": "", "size": " b", "duration": " ms"}
 
 
-@pytest.mark.parametrize("declared", NUMBERS, ids=[one["key"] for one in NUMBERS])
+@pytest.mark.parametrize("declared", NUMBERS, ids=[option["key"] for option in NUMBERS])
 def test_no_number_is_larger_than_java_can_read(tmp_path: Path, declared: dict[str, object]) -> None:
     is_long = declared["kind"] != "whole number" or declared["key"] == "dynamic-bucket.target-row-num"
     for most in (2**63,) if is_long else (2**31, 2**63, 99_999_999_999):

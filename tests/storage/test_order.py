@@ -70,15 +70,15 @@ def named(table: Table) -> set[str]:
         for snapshot in table.store.snapshots.all()
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
         if name is not None
-        for one in manifests.read_list(name)
-        for entry in manifests.read(one.name)
+        for manifest in manifests.read_list(name)
+        for entry in manifests.read(manifest.name)
     }
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_who_commits_last_is_shown_and_is_what_the_changes_end_with(make: Callable[..., Table], producer: str) -> None:
     table = make(changelog_producer=producer)
-    first = prepared(table, *((one, "x") for one in range(20, 40)), (1, "A"))
+    first = prepared(table, *((number, "x") for number in range(20, 40)), (1, "A"))
     second = prepared(table, (1, "B"), (21, "B"))
     commit(table, first)
     commit(table, second)
@@ -127,9 +127,9 @@ def test_rows_of_all_types_stay_what_they_are(catalog: Catalog, file_format: str
                 columns.append(column.cast(field.type))
             else:
                 made = {
-                    "text": [f"t{one}" for one in ids], "bytes": [b"\0\xff" * one for one in ids],
-                    "list": [None if one % 2 else [one, None] for one in ids], "flag": [one % 2 == 0 for one in ids],
-                    "map": [{"k": one}.items() for one in ids], "row": [{"a": one, "b": None} for one in ids],
+                    "text": [f"t{value}" for value in ids], "bytes": [b"\0\xff" * value for value in ids],
+                    "list": [None if value % 2 else [value, None] for value in ids], "flag": [value % 2 == 0 for value in ids],
+                    "map": [{"k": value}.items() for value in ids], "row": [{"a": value, "b": None} for value in ids],
                 }[field.name]  # fmt: skip
                 columns.append(pa.array(list(map(list, made)) if field.name == "map" else made, field.type))
         return pa.Table.from_arrays(columns, schema=schema)
@@ -143,7 +143,7 @@ def test_rows_of_all_types_stay_what_they_are(catalog: Catalog, file_format: str
     expected = pa.concat_tables([rows(0), rows(2).slice(3), rows(4).slice(3)])
     assert table.to_arrow().sort_by("id").to_pylist() == expected.to_pylist()
     before = [file for message in messages for entry in message.added for file in [entry.file]]
-    files = {one["max_sequence_number"]: one for one in table.system_table("files").to_pylist()}
+    files = {data_file["max_sequence_number"]: data_file for data_file in table.system_table("files").to_pylist()}
     assert len(files) == 3
     last = table.store.delta_of(table.store.snapshots.get(3))[0].file
     # Whatever describes the rows stays as the writer said.
@@ -222,7 +222,10 @@ def test_tables_without_a_key_keep_the_order_of_commits_in_a_bucket(catalog: Cat
     commit(table, soon)
     commit(table, late)
     files = sorted(table.system_table("files").to_pylist(), key=lambda file: file["min_sequence_number"])
-    assert [(one["min_sequence_number"], one["max_sequence_number"]) for one in files] == [(0, 2), (3, 4)]
+    assert [(data_file["min_sequence_number"], data_file["max_sequence_number"]) for data_file in files] == [
+        (0, 2),
+        (3, 4),
+    ]
     assert table.to_arrow()["id"].to_pylist() == [1, 2, 3, 5, 6]
 
 
@@ -287,7 +290,7 @@ def test_a_commit_that_loses_races_is_numbered_anew_each_time_and_leaves_nothing
     late = prepared(table, (1, "late"))
     others = [prepared(table, *((number, text) for number in range(50))) for text in "abcdef"]
     commit(table, others[0])
-    interleaved(table, monkeypatch, iter([lambda one=one: commit(table, one) for one in others[1:]]))
+    interleaved(table, monkeypatch, iter([lambda other=other: commit(table, other) for other in others[1:]]))
     commit(table, late)
     assert shown(table)[1] == ("late",) == replayed(table)[1]
     assert len(table.store.snapshots.ids()) == 7

@@ -27,8 +27,8 @@ def batch(*ids: int, item: str = "main", day: str = "x") -> pa.Table:
     return pa.table({"day": [day] * len(ids), "id": list(ids), "item": [item] * len(ids)}, SCHEMA)
 
 
-def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in table.to_arrow(**how).to_pylist())
+def rows(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**options).to_pylist())
 
 
 @pytest.fixture(params=["keyed", "plain"])
@@ -59,7 +59,7 @@ class Mirror:
                 kind, _ = change.pop("rowkind"), change.pop("snapshot_id")
                 key = tuple(change.values())
                 if kind in ("+I", "+U") and table.schema.primary_keys:
-                    self.counts = Counter({one: 1 for one in self.counts if one[:2] != key[:2]} | {key: 1})
+                    self.counts = Counter({row: 1 for row in self.counts if row[:2] != key[:2]} | {key: 1})
                 elif kind in ("+I", "+U"):
                     self.counts[key] += 1
                 else:
@@ -231,7 +231,7 @@ def test_files_that_a_rollback_to_a_tag_brought_back_are_not_added_twice(tagged:
     assert made is not None
     assert operation_of(made) == "ROLLBACK to 3 of branch fix"
     assert rows(tagged) == THEIRS
-    assert [one.id for one in tagged.branches.verdict("fix").new] == [4]
+    assert [snapshot.id for snapshot in tagged.branches.verdict("fix").new] == [4]
     tagged.branches.merge("fix", discard_main=bool(tagged.schema.primary_keys))
     assert rows(tagged) == [*THEIRS, ("x", 6, "fixed")]
     assert tagged.check(deep=True) == []
@@ -308,7 +308,7 @@ def test_who_dies_before_it_is_sure_that_a_consumer_can_begin_leaves_none(
         with pytest.raises(KeyboardInterrupt):
             table.consumers.reset(name, 1)
         monkeypatch.setattr(ConsumerFiles, "put", put)
-    assert [(one.name, one.next_snapshot_id) for one in table.consumers.list()] == [("known", 3)]
+    assert [(consumer.name, consumer.next_snapshot_id) for consumer in table.consumers.list()] == [("known", 3)]
     with pytest.raises(NotFound):
         table.consumers.delete("new")
     # What they were to read is kept until it is known that they have died.
@@ -317,7 +317,7 @@ def test_who_dies_before_it_is_sure_that_a_consumer_can_begin_leaves_none(
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     table.expire(retain_last=1)
     assert table.store.snapshots.ids() == [3]
-    assert [(one.name, one.next_snapshot_id) for one in table.consumers.list()] == [("known", 3)]
+    assert [(consumer.name, consumer.next_snapshot_id) for consumer in table.consumers.list()] == [("known", 3)]
     assert table.check() == []
 
 
@@ -343,7 +343,7 @@ def test_a_reader_whose_snapshot_expires_is_told_so(table: Table) -> None:
     splits = scan.splits
     table.overwrite(batch(7), partition={"day": "x"})
     table.expire(retain_last=1)
-    for read in (lambda: [list(one.read()) for one in splits], late.to_arrow, late.count):
+    for read in (lambda: [list(split.read()) for split in splits], late.to_arrow, late.count):
         manifest.forget()
         with pytest.raises(
             NotFound, match=r"Snapshot 2 of a\.t has expired while it was read\. Existing snapshot: 3\."

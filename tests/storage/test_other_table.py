@@ -69,13 +69,13 @@ def calls_of(table: Table, ground: Ground, kind: type, method: str) -> Callable[
     """A call of a method of a handle, with arguments that are right for the table as it is now."""
     holders: dict[type, Any] = {Tags: table.tags, Consumers: table.consumers, Branches: table.branches}
     positional, named = [], {}
-    for one in list(inspect.signature(getattr(kind, method)).parameters.values())[1:]:
-        if one.default is one.empty:
-            value = ground.right(kind, method, one.name)
-            if one.kind is one.VAR_POSITIONAL:
+    for parameter in list(inspect.signature(getattr(kind, method)).parameters.values())[1:]:
+        if parameter.default is parameter.empty:
+            value = ground.right(kind, method, parameter.name)
+            if parameter.kind is parameter.VAR_POSITIONAL:
                 positional.append(value)
             else:
-                named[one.name] = value
+                named[parameter.name] = value
     subject = holders.get(kind, table)
     return lambda: use(getattr(subject, method)(*positional, **named))
 

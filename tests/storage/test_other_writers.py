@@ -43,7 +43,7 @@ def test_a_tag_of_another_writer_that_makes_no_sense_is_named(
     for act in acts:
         with pytest.raises(CorruptData, match=rf"tag-x.*{key}"):
             act()
-    assert any("tag-x" in one.what for one in aside.check())
+    assert any("tag-x" in problem.what for problem in aside.check())
     aside.tags.delete("x")
     assert aside.check() == []
 

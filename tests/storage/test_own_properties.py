@@ -89,7 +89,7 @@ def test_it_refuses_those_of_the_store_and_leaves_nothing(
     with pytest.raises(InvalidRequest, match=r"Propert(y|ies)|'?properties'?"):
         CALLS[call](catalog, table, properties)
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert [one.commit_user for one in table.store.snapshots.all()].count("job") == 0
+    assert [snapshot.commit_user for snapshot in table.store.snapshots.all()].count("job") == 0
     assert catalog.publications() == []
 
 

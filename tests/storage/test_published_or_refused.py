@@ -20,7 +20,7 @@ FIXED: dict[str, Any] = {"primary_key": ["p", "k"], "options": {"bucket": "1"}}
 
 
 def rows(*given: Rows) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip("pkv", one, strict=True)) for one in given], schema=SCHEMA)
+    return pa.Table.from_pylist([dict(zip("pkv", values, strict=True)) for values in given], schema=SCHEMA)
 
 
 def held(catalog: Catalog, name: str) -> list[Rows]:
@@ -31,9 +31,9 @@ def writes(*given: Rows) -> Act:
     return lambda table: table.write(rows(*given))
 
 
-def forked(catalog: Catalog, how: dict[str, Any], on_branch: Act, on_main: Act) -> Any:
+def forked(catalog: Catalog, made_with: dict[str, Any], on_branch: Act, on_main: Act) -> Any:
     """The branch of two tables, the first of which can be published in any case."""
-    for name, made in (("a.one", FIXED), ("a.two", how)):
+    for name, made in (("a.one", FIXED), ("a.two", made_with)):
         catalog.create_table(name, SCHEMA, partition_by=["p"], **made).write(rows(("a", 1, 1), ("a", 2, 2)))
     branches = catalog.branch_set("b", ["a.one", "a.two"])
     branches.create()
@@ -56,7 +56,7 @@ def test_a_key_that_has_moved_on_the_branch_moves_on_main(catalog: Catalog, on_m
 
 @pytest.mark.parametrize("by", ["publish", "replace_main"])
 @pytest.mark.parametrize(
-    ("how", "on_branch", "on_main"),
+    ("made_with", "on_branch", "on_main"),
     [
         (MOVING, writes(("b", 9, 9)), writes(("c", 9, 8))),
         (MOVING, writes(("b", 9, 9)), writes(("a", 5, 5))),
@@ -65,9 +65,9 @@ def test_a_key_that_has_moved_on_the_branch_moves_on_main(catalog: Catalog, on_m
     ids=["moving to two places", "moving", "dynamic buckets"],
 )
 def test_where_both_may_have_the_same_keys_they_have_diverged(
-    catalog: Catalog, how: dict[str, Any], on_branch: Act, on_main: Act, by: str
+    catalog: Catalog, made_with: dict[str, Any], on_branch: Act, on_main: Act, by: str
 ) -> None:
-    branches = forked(catalog, how, on_branch, on_main)
+    branches = forked(catalog, made_with, on_branch, on_main)
     before = held(catalog, "a.two")
     with pytest.raises(CommitConflict, match="on no table"):
         getattr(branches, by)()

@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.timesta
 
 def listed(text: str) -> list[str]:
     """What the lines of a text hold between its waves."""
-    return [one for line in text.strip().splitlines() for one in line.split("~")]
+    return [part for line in text.strip().splitlines() for part in line.split("~")]
 
 
 PURE = listed("""
@@ -128,7 +128,7 @@ def test_an_expression_is_checked_when_it_is_given(tmp_path: Path) -> None:
                 catalog.create_table("a.t", SCHEMA, **given)  # type: ignore[arg-type]
     assert not catalog.exists("a.t")
     table = catalog.create_table("a.t", SCHEMA, computed_columns=[ComputedColumn("x", "id + 1", "BIGINT")])
-    assert [one.name for one in table.computed_columns] == ["x"]
+    assert [column.name for column in table.computed_columns] == ["x"]
     with pytest.raises(Unsupported, match=r"java_method\(\)"):
         table.alter(SetOptions({"schema.3.expr": "java_method('a', 'b')"}))
     with pytest.raises(InvalidRequest, match="needs the column 'id'"):
@@ -151,7 +151,7 @@ def test_an_expression_of_somebody_elses_file_is_checked_when_it_is_read(tmp_pat
             "schema.watermark.0.strategy.expr": "ts",
             key: text,
         }
-        path.write_text(json.dumps({k: one for k, one in {**value, "options": options}.items() if "crc" not in k}))
+        path.write_text(json.dumps({k: entry for k, entry in {**value, "options": options}.items() if "crc" not in k}))
         table = Catalog(str(tmp_path)).table("a.t")
         with pytest.raises(error, match=r"Table a\.t cannot be read by SQL, nothing of it was run"):
             _ = table.computed_columns

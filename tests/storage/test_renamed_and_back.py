@@ -61,10 +61,10 @@ def test_a_table_that_is_renamed_and_named_back_has_all_or_nothing(name: str, tm
             has_landed = acknowledged(act, Catalog(catalog.warehouse, file_io=files))
             if catalog.exists("a.other"):
                 catalog.rename_table("a.other", "a.t")
-            found = Catalog(catalog.warehouse).table("a.t")
-            assert contents(found) in ([after] if has_landed else [before, after]), (gone, back)
+            opened = Catalog(catalog.warehouse).table("a.t")
+            assert contents(opened) in ([after] if has_landed else [before, after]), (gone, back)
             # A hint may tell of a snapshot that was taken away: it is not believed. What failed after a commit is told.
-            lines = [line for line in found.check(deep=True) if not isinstance(line, FailedWork)]
+            lines = [line for line in opened.check(deep=True) if not isinstance(line, FailedWork)]
             assert [line for line in lines if "hint" not in line.where] == [], (gone, back)
             outcomes[has_landed] += 1
     assert outcomes[True] and outcomes[False], outcomes

@@ -20,8 +20,8 @@ def batch(*ids: int, item: str = "main") -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "item": [item] * len(ids)})
 
 
-def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in table.to_arrow(**how).to_pylist())
+def rows(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow(**options).to_pylist())
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_main_is_the_branch_with_its_history_and_its_writers_go_on(forked: Table
     assert rows(table, version=1) == [(1, "main")]
     assert rows(table, version="one") == [(1, "main")]
     assert rows(table, version="two") == [(1, "main"), (2, "main")]
-    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert [consumer.name for consumer in table.consumers.list()] == ["reader"]
     writer.write(batch(9, item="fixed"))
     assert rows(table) == [*FIXED, (9, "fixed")]
     table.write(batch(8))
@@ -80,10 +80,10 @@ def test_a_table_is_opened_though_its_main_is_replaced_at_that_moment(
     wanted = ["fix"]
 
     def list_then_replace(self: SchemaFiles) -> list[int]:
-        found = listed(self)
+        names = listed(self)
         if wanted:
             forked.branches.replace_main(wanted.pop())
-        return found
+        return names
 
     monkeypatch.setattr(SchemaFiles, "ids", list_then_replace)
     assert rows(catalog.table(str(forked.identifier))) == FIXED
@@ -103,7 +103,7 @@ def test_what_main_did_elsewhere_is_put_on_top_of_the_branch(catalog: Catalog) -
     assert rows(table, version="late") == [("x", 1), ("y", 3)]
     # A commit that is repeated is recognized on the new main.
     table.write(pa.table({"day": ["y"], "id": [3]}), commit_id=CommitId("nightly", 4))
-    assert [one.commit_user for one in table.store.snapshots.all()].count("nightly") == 1
+    assert [snapshot.commit_user for snapshot in table.store.snapshots.all()].count("nightly") == 1
 
 
 def test_a_main_that_diverged_is_replaced_only_on_demand(forked: Table, catalog: Catalog) -> None:
@@ -140,11 +140,11 @@ def test_what_the_branch_has_taken_back_is_lost_or_stays_on_main_only_on_demand(
     assert undo is not None
     kept, all_rows = list(range(1, target + 1)), [*range(1, target + 1), 666]
 
-    def act(**how: bool) -> object:
+    def act(**options: bool) -> object:
         if way in ("merge", "replace_main"):
-            return getattr(catalog.table("a.t").branches, way)("fix", **how)
+            return getattr(catalog.table("a.t").branches, way)("fix", **options)
         branches = catalog.branch_set("fix", ["a.t"])
-        return branches.publish(**how) if way == "publish" else branches.replace_main(**how)
+        return branches.publish(**options) if way == "publish" else branches.replace_main(**options)
 
     with pytest.raises(CommitConflict, match="the branch had as well, and has taken back"):
         act()
@@ -215,7 +215,7 @@ def test_nothing_of_a_closed_main_changes_and_the_branch_gets_what_was_there_bef
     assert rows(table) == FIXED
     assert table.schema.column_names == ["id", "item"]
     assert [tag.name for tag in table.tags.list()] == ["late", "one", "two"]
-    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert [consumer.name for consumer in table.consumers.list()] == ["reader"]
     assert table.check(deep=True) == []
 
 
@@ -257,7 +257,7 @@ def test_what_was_decided_before_a_crash_holds_though_the_branch_is_about_to_be_
     assert forked.branches.replace_main("fix").kind == "clean"
     table = catalog.table(str(forked.identifier))
     assert rows(table) == FIXED
-    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert [consumer.name for consumer in table.consumers.list()] == ["reader"]
     with pytest.raises(InvalidRequest, match="main branch cannot be deleted"):
         table.branches.delete("fix")
     table.write(batch(8))
@@ -281,7 +281,7 @@ def test_a_branch_that_stays_gets_no_consumers_of_a_main_that_was_closed_in_vain
     with pytest.raises(CommitConflict, match="closed to writers"):
         forked.branches.replace_main("fix")
     assert forked.on_branch("fix").consumers.list() == []
-    assert [one.name for one in forked.consumers.list()] == ["reader"]
+    assert [consumer.name for consumer in forked.consumers.list()] == ["reader"]
     forked.write(batch(8))
 
 
@@ -294,8 +294,8 @@ def test_a_branch_whose_own_first_snapshot_has_expired_gets_none_of_main_in_its_
     forked.consumers.reset("reader", 2)
     forked.branches.replace_main("fix")
     table = catalog.table(str(forked.identifier))
-    assert [one.id for one in table.store.snapshots.all()] == [4]
-    assert [one.name for one in table.consumers.list()] == ["reader"]
+    assert [snapshot.id for snapshot in table.store.snapshots.all()] == [4]
+    assert [consumer.name for consumer in table.consumers.list()] == ["reader"]
     assert rows(table) == [(1, "fixed"), (2, "fixed")]
     assert table.check(deep=True) == []
 
@@ -320,7 +320,7 @@ def test_what_was_main_is_not_dropped_from_a_table_that_came_to_its_place(
     forked.branches.replace_main("fix")
     table = catalog.table(name)
     assert rows(table) == [(0,), (1,), (2,), (3,)]
-    assert [one.name for one in table.consumers.list()] == ["own"]
+    assert [consumer.name for consumer in table.consumers.list()] == ["own"]
 
 
 def test_an_empty_main_is_replaced_and_its_writers_stopped(catalog: Catalog) -> None:

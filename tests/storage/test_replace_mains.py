@@ -101,7 +101,7 @@ def test_a_write_beside_leaves_all_mains_replaced_or_none(forked: Catalog, tmp_p
             assert "cannot be undone. Finish it" in str(error) if way == "undo" else "of no table" in str(error), at
             copy.recover()
         assert copy.publications() == [], (at, seen[-1])
-        mains = [copy.table(one).store.paths.branch == "fix" for one in NAMES]
+        mains = [copy.table(table_name).store.paths.branch == "fix" for table_name in NAMES]
         assert len(set(mains)) == 1, (at, seen[-1])
         assert not (refusal and mains[0]), refusal
         late = [(88, "late")] if landed else []
@@ -110,8 +110,8 @@ def test_a_write_beside_leaves_all_mains_replaced_or_none(forked: Catalog, tmp_p
             # Whoever wrote to the branch that is main by then wrote over its row.
             wanted[NAMES.index(name)] = [(1, "main"), *late]
         assert held(copy) == wanted, (at, seen[-1])
-        for one in NAMES:
-            table = copy.table(one)
+        for table_name in NAMES:
+            table = copy.table(table_name)
             table.write(rows(7, v="next"))
             branches = [table, *([] if mains[0] else [table.on_branch("fix")])]
             assert not any("publication" in tag.name for branch in branches for tag in branch.tags.list())

@@ -65,19 +65,19 @@ def test_a_rollback_behind_a_rescale_leaves_a_table_that_takes_writes(catalog: C
     takes_writes(catalog, [1, 2, 3, 8])
 
 
-@pytest.mark.parametrize("how", ["merge", "fast_forward", "replace_main", "adopt", "publish"])
-def test_a_branch_from_before_a_rescale_is_taken_over(catalog: Catalog, table: Table, how: str) -> None:
+@pytest.mark.parametrize("way", ["merge", "fast_forward", "replace_main", "adopt", "publish"])
+def test_a_branch_from_before_a_rescale_is_taken_over(catalog: Catalog, table: Table, way: str) -> None:
     table.branches.create("fix")
     table.on_branch("fix").write(rows(7, p="w"))
     table.rescale(3)
     table = catalog.table(NAME)
-    if how == "adopt":
+    if way == "adopt":
         until = table.store.snapshots.latest_id() or 0
         table.branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1))
-    elif how == "publish":
+    elif way == "publish":
         catalog.branch_set("fix", [NAME]).publish(discard_main=True)
     else:
-        getattr(table.branches, how)("fix", discard_main=True)
+        getattr(table.branches, way)("fix", discard_main=True)
     takes_writes(catalog, [1, 2, 3, 7, 8])
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_hashed_anew_afterwards_is_told_and_rescaled_by_hand(
     assert keys(table) == [1, 2, 3, 8]
     with pytest.raises(CommitConflict, match="Rescale it to 3"):
         table.write(rows(4))
-    assert any("rescaling of what came back" in str(one) for one in table.check())
+    assert any("rescaling of what came back" in str(problem) for problem in table.check())
     table.rescale(3)
     takes_writes(catalog, [1, 2, 3, 8])
 

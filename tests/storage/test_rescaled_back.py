@@ -23,15 +23,15 @@ _STEPS = ("to 1", "to 3", "begun to 1", "begun to 3", "back", "overwrite", "writ
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("first", _STEPS)
 def test_a_commit_comes_after_rescales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, first: str) -> None:
-    how, options = _KINDS[kind]
+    definition, options = _KINDS[kind]
     others = chain(*(product(_STEPS, repeat=count) for count in range(amount(usual=2, full=3, long=4))))
     for place, steps in enumerate((first, *each) for each in others):
         name = f"d.t{place}"
-        table = Catalog(str(tmp_path)).create_table(name, _SCHEMA, **how, options=options)  # type: ignore[arg-type]
+        table = Catalog(str(tmp_path)).create_table(name, _SCHEMA, **definition, options=options)  # type: ignore[arg-type]
         rows = dict.fromkeys(range(20), 0)
         _write(table, rows)
         writer = table.new_write()
-        late = {key if how else key + 100: 1 for key in range(8)}
+        late = {key if definition else key + 100: 1 for key in range(8)}
         writer.write(_rows(late))
         message = writer.prepare_commit()
         for number, step in enumerate(steps):

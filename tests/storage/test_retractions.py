@@ -27,7 +27,7 @@ def make(catalog: Catalog, options: dict[str, Any], name: str = "a.b") -> Table:
     return table
 
 
-def found(table: Table) -> list[tuple[Any, ...]]:
+def rows_of(table: Table) -> list[tuple[Any, ...]]:
     return sorted((row["k"], row["s"]) for row in table.to_arrow().to_pylist())
 
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_merged_is_refused_when_it_is_written(
             table.write(rows((3, "c", 2, "+I"), (key, "a", 2, kind)), row_kind_column="op")
     assert table.snapshot() == newest
     table.write(rows((3, "c", 2, "+I")), row_kind_column="op")
-    assert found(table) == [(1, "a"), (2, "b"), (3, "c")]
+    assert rows_of(table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def test_a_delete_that_removes_the_row_is_taken_and_an_update_before_is_not(catalog: Catalog) -> None:
@@ -65,13 +65,13 @@ def test_a_delete_that_removes_the_row_is_taken_and_an_update_before_is_not(cata
     with pytest.raises(InvalidRequest, match="ignore-update-before"):
         table.write(rows((1, "a", 1, "-U")), row_kind_column="op")
     table.write(rows((1, "a", 1, "-D")), row_kind_column="op")
-    assert found(table) == [(2, "b")]
+    assert rows_of(table) == [(2, "b")]
 
 
 def test_a_retraction_that_takes_no_part_in_a_sequence_group_is_taken(catalog: Catalog) -> None:
     table = make(catalog, GROUP)
     table.write(rows((1, None, None, "-D")), row_kind_column="op")
-    assert found(table) == [(1, "a"), (2, "b")]
+    assert rows_of(table) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_what_others_have_written_is_named_and_the_advice_makes_it_readable(
         with pytest.raises(InvalidRequest, match=next(iter(advised))):
             table.to_arrow()
     for deep in (False, True):
-        (line,) = (str(one) for one in table.check(deep=deep) if "-U or -D" in str(one) and "data file" in str(one))
+        (line,) = (str(line) for line in table.check(deep=deep) if "-U or -D" in str(line) and "data file" in str(line))
         assert "1 rows of kind -U or -D" in line
         assert next(iter(advised)) in line
     table = table.alter(SetOptions(advised))
     table.write(rows((3, "c", 2, "+I")), row_kind_column="op")
-    assert found(table) == [(1, "a"), (2, "b"), (3, "c")]
+    assert rows_of(table) == [(1, "a"), (2, "b"), (3, "c")]
     table.troubles()
-    assert not [one for one in table.check(deep=True) if "-U or -D" in str(one)]
+    assert not [problem for problem in table.check(deep=True) if "-U or -D" in str(problem)]
 
 
 def test_a_function_that_takes_values_back_does_not_begin_to_ignore_them(catalog: Catalog) -> None:

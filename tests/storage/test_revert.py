@@ -16,7 +16,7 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.string())
 
 def rows(v: str, count: int = 1) -> pa.Table:
     return pa.table(
-        {"day": ["x", "y"] * count, "id": [one for one in range(count) for _ in "xy"], "v": [v] * 2 * count}
+        {"day": ["x", "y"] * count, "id": [number for number in range(count) for _ in "xy"], "v": [v] * 2 * count}
     )
 
 
@@ -42,7 +42,7 @@ def take_back(table: Table) -> None:
 def test_rows_that_came_later_stay_the_later_ones(overwritten: Table) -> None:
     take_back(overwritten)
     held = {(row["day"], row["id"]): row["v"] for row in overwritten.to_arrow().to_pylist()}
-    assert held == {(day, one): "first" if one else "later" for day in "xy" for one in range(9)}
+    assert held == {(day, number): "first" if number else "later" for day in "xy" for number in range(9)}
 
 
 def test_files_that_were_written_anew_go_if_a_later_one_fails(

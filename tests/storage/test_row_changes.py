@@ -17,12 +17,14 @@ def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
     made = catalog.create_table("a.b", SCHEMA, partition_by=["day"], **(keyed if request.param == "keyed" else {}))
     for first in (0, 10):
         ids = range(first, first + 10)
-        made.write(pa.table({"day": ["xy"[one % 2] for one in ids], "id": ids, "text": [f"t{one}" for one in ids]}))
+        made.write(
+            pa.table({"day": ["xy"[number % 2] for number in ids], "id": ids, "text": [f"t{number}" for number in ids]})
+        )
     return made
 
 
-def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in table.to_arrow(**how).to_pylist()), key=str)
+def rows(table: Table, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_arrow(**options).to_pylist()), key=str)
 
 
 def test_rows_are_deleted_and_the_rest_stays(table: Table) -> None:
@@ -135,8 +137,8 @@ def test_a_rewrite_that_another_overtook_is_done_again(
 # --- changes
 
 
-def changed(table: Table, *versions: Any, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in table.changes(*versions, **how).to_pylist()), key=str)
+def changed(table: Table, *versions: Any, **options: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.changes(*versions, **options).to_pylist()), key=str)
 
 
 def test_changes_are_the_rows_that_commits_wrote_with_their_kinds(catalog: Catalog) -> None:
@@ -159,10 +161,10 @@ def test_changes_are_the_rows_that_commits_wrote_with_their_kinds(catalog: Catal
 
 def test_an_overwrite_shows_what_was_there_and_what_came(table: Table) -> None:
     table.overwrite(pa.table({"id": [100], "text": ["new"]}), partition={"day": "x"})
-    found = changed(table, 2)
-    gone = [(kind, row[2:]) for kind, *row in found if kind == "-D"]
+    changes = changed(table, 2)
+    gone = [(kind, row[2:]) for kind, *row in changes if kind == "-D"]
     assert len(gone) == 10
-    assert [row for row in found if row[0] == "+I"] == [("+I", 3, "x", 100, "new")]
+    assert [row for row in changes if row[0] == "+I"] == [("+I", 3, "x", 100, "new")]
 
 
 def test_applying_all_changes_gives_the_table(table: Table) -> None:
@@ -180,8 +182,8 @@ def test_applying_all_changes_gives_the_table(table: Table) -> None:
 def test_changes_of_all_versions_are_shown_in_the_newest_schema(table: Table) -> None:
     later = table.alter(AddColumn("more", pa.int32()))
     later.write(pa.table({"day": ["x"], "id": [50], "text": ["t"], "more": pa.array([1], pa.int32())}))
-    found = later.changes(where="id IN (4, 50)")
-    assert sorted(zip(found["id"].to_pylist(), found["more"].to_pylist(), strict=True)) == [(4, None), (50, 1)]
+    changes = later.changes(where="id IN (4, 50)")
+    assert sorted(zip(changes["id"].to_pylist(), changes["more"].to_pylist(), strict=True)) == [(4, None), (50, 1)]
 
 
 def test_expired_changes_are_said_to_be_gone(table: Table) -> None:

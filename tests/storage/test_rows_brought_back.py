@@ -16,8 +16,8 @@ def rows(*keys: int) -> pa.Table:
     return pa.table({"k": pa.array(keys, pa.int32()), "s": [f"row {key}" for key in keys]}, SCHEMA)
 
 
-def keys(table: Table, **how: Any) -> list[int]:
-    return sorted(table.to_arrow(**how)["k"].to_pylist())
+def keys(table: Table, **options: Any) -> list[int]:
+    return sorted(table.to_arrow(**options)["k"].to_pylist())
 
 
 @pytest.fixture(params=[{}, {"changelog-producer": "lookup"}], ids=["silent", "lookup"])
@@ -29,7 +29,7 @@ def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
 def written(table: Table) -> list[int]:
     """The snapshots that three writes returned: each is shown by the one that a compaction put on top."""
     made = [table.write(rows(key)) for key in (1, 2, 3)]
-    return [one.id for one in made if one is not None]
+    return [snapshot.id for snapshot in made if snapshot is not None]
 
 
 def replayed(table: Table) -> list[int]:
@@ -74,26 +74,26 @@ def test_a_branch_shows_the_rows_of_the_write_that_it_begins_at(catalog: Catalog
     table.tags.create("second", snapshot_id=second)
     table.branches.create("three", tag="second")
     table.branches.create("four")
-    found = {name: keys(table.on_branch(name)) for name in table.branches.names()}
-    assert found == {"one": [1, 2], "two": [1, 2, 3], "three": [1, 2], "four": [1, 2, 3]}
+    keys_by_branch = {name: keys(table.on_branch(name)) for name in table.branches.names()}
+    assert keys_by_branch == {"one": [1, 2], "two": [1, 2, 3], "three": [1, 2], "four": [1, 2, 3]}
     # Of the latest state nothing is left to compact.
     assert len(table.on_branch("four").store.snapshots.ids()) == 1
 
 
-@pytest.mark.parametrize("how", ["merge", "fast_forward", "replace_main", "adopt"])
+@pytest.mark.parametrize("way", ["merge", "fast_forward", "replace_main", "adopt"])
 def test_what_main_takes_over_is_shown(
-    catalog: Catalog, table: Table, how: str, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, table: Table, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(table)
     table.branches.create("fix")
     with monkeypatch.context() as patched:
         patched.setattr("storage.maintain.follow.compact_after", lambda *_: None)
         table.on_branch("fix").write(rows(4))
-    if how == "adopt":
+    if way == "adopt":
         until = table.store.snapshots.latest_id() or 0
         table.branches.adopt("fix", until=until, commit_id=CommitId("adopter", 1))
     else:
-        getattr(table.branches, how)("fix")
+        getattr(table.branches, way)("fix")
     assert keys(catalog.table(NAME)) == [1, 2, 3, 4]
     assert catalog.table(NAME).check(deep=True) == []
 
@@ -126,7 +126,7 @@ def test_a_compaction_that_fails_afterwards_is_kept_as_a_trouble(table: Table, m
     with monkeypatch.context() as patched:
         patched.setattr(compaction, "compact_bucket", fails)
         table.rollback_to(first.id)
-    assert [one.kind for one in table.troubles()] == ["compaction"]
+    assert [trouble.kind for trouble in table.troubles()] == ["compaction"]
     table.compact()
     assert keys(table) == [1]
     assert table.troubles() == []

@@ -14,14 +14,16 @@ NAN = float("nan")
 @pytest.fixture(params=[True, False], ids=["key", "no key"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("x", pa.float64()), ("l", pa.list_(pa.int64()))])
-    how: dict[str, Any] = {"primary_key": ["day", "id"], "options": {"bucket": 2}} if request.param else {}
-    return Catalog(str(tmp_path)).create_table("a.b", schema, partition_by=["day"], **how)
+    definition: dict[str, Any] = {"primary_key": ["day", "id"], "options": {"bucket": 2}} if request.param else {}
+    return Catalog(str(tmp_path)).create_table("a.b", schema, partition_by=["day"], **definition)
 
 
 def rows(*given: tuple[str, int, float | None]) -> pa.Table:
     columns = zip(*given, strict=True)
     made = pa.table(dict(zip(("day", "id", "x"), map(list, columns), strict=True)))
-    return made.append_column("l", pa.array([[one, one] for one in made["id"].to_pylist()], pa.list_(pa.int64())))
+    return made.append_column(
+        "l", pa.array([[number, number] for number in made["id"].to_pylist()], pa.list_(pa.int64()))
+    )
 
 
 def replace(table: Table, data: pa.Table, overwrite: Overwrite, commit_id: CommitId | None = None) -> Snapshot | None:
@@ -100,5 +102,5 @@ def test_how_often_a_key_was_given_stands_in_the_snapshot(table: Table) -> None:
     made = table.write(rows(("a", 1, 1.0), ("a", 1, 2.0), ("b", 1, 1.0), ("a", 1, 3.0)))
     assert made is not None
     assert table.changes_of(made).duplicate_keys == (2 if table.schema.primary_keys else 0)
-    parts = [(place["day"], found.rows_added) for place, found in table.changes_by_partition(made)]
+    parts = [(place["day"], changes.rows_added) for place, changes in table.changes_by_partition(made)]
     assert sorted(parts) == [("a", 1 if table.schema.primary_keys else 3), ("b", 1)]

@@ -36,9 +36,9 @@ def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
     return made
 
 
-def row(table: Table, where: str = "id = 1", **how: Any) -> dict[str, Any]:
-    (found,) = table.to_arrow(where=where, **how).to_pylist()
-    return dict(found)
+def row(table: Table, where: str = "id = 1", **options: Any) -> dict[str, Any]:
+    (matching,) = table.to_arrow(where=where, **options).to_pylist()
+    return dict(matching)
 
 
 def test_a_column_is_added_at_a_place_and_is_null_in_old_rows(table: Table) -> None:
@@ -77,7 +77,7 @@ def test_a_key_column_may_be_renamed(catalog: Catalog) -> None:
     table.write(pa.table({"id": [1, 2], "v": ["a", "b"]}))
     changed = table.alter(RenameColumn("id", "key"))
     changed.write(pa.table({"key": [2, 3], "v": ["B", "c"]}))
-    assert sorted(one["key"] for one in changed.to_arrow().to_pylist()) == [1, 2, 3]
+    assert sorted(change["key"] for change in changed.to_arrow().to_pylist()) == [1, 2, 3]
     assert changed.to_arrow(where="key = 2").to_pylist() == [{"key": 2, "v": "B"}]
     changed.compact()
     assert changed.to_arrow(where="key = 1").to_pylist() == [{"key": 1, "v": "a"}]
@@ -132,12 +132,12 @@ def test_files_of_all_versions_are_merged_and_compacted(catalog: Catalog) -> Non
     table = table.alter(RenameColumn("v", "value"), DropColumn("w"), AddColumn("w", pa.int32()))
     table.write(pa.table({"id": [3], "value": [33], "w": [3]}))
     expected = [{"id": 1, "value": 1, "w": None}, {"id": 2, "value": 2**40, "w": None}, {"id": 3, "value": 33, "w": 3}]
-    assert sorted(table.to_arrow().to_pylist(), key=lambda one: one["id"]) == expected
+    assert sorted(table.to_arrow().to_pylist(), key=lambda record: record["id"]) == expected
     assert table.count(where="value > 30") == 2
     table.compact()
     assert table.to_arrow().to_pylist() == expected
     assert set(table.system_table("files")["schema_id"].to_pylist()) == {2}
-    assert table.to_arrow(version=1).to_pylist() == [{"id": one, "v": one} for one in (1, 2, 3)]
+    assert table.to_arrow(version=1).to_pylist() == [{"id": number, "v": number} for number in (1, 2, 3)]
 
 
 def test_options_are_set_and_removed(table: Table, catalog: Catalog) -> None:
@@ -185,9 +185,9 @@ def test_a_change_that_cannot_be_is_refused_and_leaves_the_schema(
 
 def test_changes_of_two_at_the_same_moment_both_land(table: Table) -> None:
     """Both start from the same version; the second is made on top of the first."""
-    one, two = table.alter(AddColumn("x", pa.int32())), table.alter(AddColumn("y", pa.int32()))
-    assert (one.schema.id, two.schema.id) == (1, 2)
-    assert {"x", "y"} <= set(two.schema.column_names)
+    first, second = table.alter(AddColumn("x", pa.int32())), table.alter(AddColumn("y", pa.int32()))
+    assert (first.schema.id, second.schema.id) == (1, 2)
+    assert {"x", "y"} <= set(second.schema.column_names)
 
 
 NULLS = pa.table({"day": ["x"], "id": pa.array([5], pa.int32())})

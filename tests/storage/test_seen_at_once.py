@@ -69,9 +69,9 @@ def states(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Table], list[l
     monkeypatch.setattr(SnapshotFiles, "create", create)
 
     def seen(table: Table) -> list[list[int]]:
-        found = [sorted(table.at(number).to_arrow()["k"].to_pylist()) for number in created]
+        shown = [sorted(table.at(number).to_arrow()["k"].to_pylist()) for number in created]
         created.clear()
-        return found
+        return shown
 
     yield seen
 
@@ -141,7 +141,7 @@ def test_what_a_failed_compaction_left_unseen_is_seen_once_it_is_repeated(
     table = made(catalog, HIDING[0])
     table.write(rows(1, 2, 3))
 
-    def fails(*given: Any, **how: Any) -> None:
+    def fails(*given: Any, **options: Any) -> None:
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:

@@ -37,9 +37,9 @@ def stale(request: pytest.FixtureRequest, catalog: Catalog, clock: FixedClock) -
 
 
 def moment(table: Table, snapshot_id: int) -> dt.datetime:
-    found = table.store.snapshots.find(snapshot_id)
-    assert found is not None
-    return dt.datetime.fromtimestamp(found.time_ms / 1000, dt.UTC)
+    snapshot = table.store.snapshots.find(snapshot_id)
+    assert snapshot is not None
+    return dt.datetime.fromtimestamp(snapshot.time_ms / 1000, dt.UTC)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_the_history_begins_above_it(stale: tuple[Table, int]) -> None:
         if hint is not None:
             path.write_text(str(hint))
         assert snapshots.earliest_id() == 4
-    assert [one.id for one in snapshots.backwards()] == [5, 4]
+    assert [snapshot.id for snapshot in snapshots.backwards()] == [5, 4]
     assert log.check(deep=True) == []
     newest = snapshots.latest()
     assert newest is not None
-    assert [one.id for one in contributors(log.store, newest, {})] == [5, 4]
+    assert [snapshot.id for snapshot in contributors(log.store, newest, {})] == [5, 4]
     assert log.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
     assert snapshots.listed_ids() == [4, 5]
 

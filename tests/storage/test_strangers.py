@@ -311,7 +311,9 @@ def test_main_that_is_discarded_for_an_empty_branch_is_empty(catalog: Catalog, o
         with pytest.raises(CommitConflict, match="diverged"):
             getattr(orders.branches, act)("bare")
         verdict = getattr(orders.branches, act)("bare", discard_main=True)
-        assert [one.id for one in verdict.lost] == [one.id for one in orders.store.snapshots.all()][:-1]
+        assert [snapshot.id for snapshot in verdict.lost] == [snapshot.id for snapshot in orders.store.snapshots.all()][
+            :-1
+        ]
     assert orders.count() == 0
     assert orders.is_taken_back(1)
     orders.rollback_to(1)

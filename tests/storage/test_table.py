@@ -10,9 +10,9 @@ import pytest
 from storage import AlreadyExists, Catalog, InvalidRequest, NotFound, Table, Unsupported
 
 
-def rows(table: Table, **how: object) -> list[tuple[object, ...]]:
-    found = [tuple(row.values()) for row in table.to_arrow(**how).to_pylist()]  # type: ignore[arg-type]
-    return sorted(found, key=str)
+def rows(table: Table, **options: object) -> list[tuple[object, ...]]:
+    values = [tuple(row.values()) for row in table.to_arrow(**options).to_pylist()]  # type: ignore[arg-type]
+    return sorted(values, key=str)
 
 
 def orders_of(*pairs: tuple[int, str | None]) -> pa.Table:
@@ -199,9 +199,9 @@ def test_all_primitive_types_come_back_as_they_went_in(catalog: Catalog, file_fo
         table = catalog.create_table(name, given.schema, primary_key=key, options=options)
         table.write(given)
         table.write(given)
-        found = table.to_arrow().to_pylist()
+        read = table.to_arrow().to_pylist()
         expected = given.cast(table.schema.to_arrow()).to_pylist()
-        assert found == expected if key else sorted(found, key=str) == sorted(expected * 2, key=str)
+        assert read == expected if key else sorted(read, key=str) == sorted(expected * 2, key=str)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int32(), pa.date32(), pa.bool_(), pa.decimal128(12, 2)])
@@ -210,7 +210,7 @@ def test_a_table_may_be_partitioned_by_any_plain_type(catalog: Catalog, kind: pa
     table = catalog.create_table("p.t", pa.schema([("p", kind), ("n", pa.int64())]), partition_by=["p"])
     table.write(pa.table({"p": values, "n": [1, 2, 3]}))
     assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["n"]) == [
-        {"p": one, "n": number} for number, one in enumerate(values.to_pylist(), 1)
+        {"p": value, "n": number} for number, value in enumerate(values.to_pylist(), 1)
     ]
     assert table.system_table("partitions").num_rows == 3
 
@@ -273,8 +273,8 @@ def test_split_reads_travel_between_processes(orders: Table) -> None:
     orders.write(orders_of((1, "a"), (2, "b"), (3, "c")))
     orders.write(orders_of((3, "C")))
     splits = pickle.loads(pickle.dumps(orders.scan(where="id > 1").splits))
-    found = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
-    assert sorted(found, key=lambda row: row["id"]) == [{"id": 2, "item": "b"}, {"id": 3, "item": "C"}]
+    read = [row for split in splits for batch in split.read() for row in batch.to_pylist()]
+    assert sorted(read, key=lambda row: row["id"]) == [{"id": 2, "item": "b"}, {"id": 3, "item": "C"}]
 
 
 @pytest.mark.pypaimon_differs("it believes the count of deletes in the manifest: decision 0004")
@@ -286,7 +286,7 @@ def test_a_cancelled_delete_count_of_another_writer_hides_no_delete(orders: Tabl
     writer = orders.new_write()
     writer.write(orders_of((1, "a"), (2, "b")).append_column("op", pa.array(["+I", "-D"])), "op")
     message = writer.prepare_commit()
-    unaware = tuple(replace(one, file=replace(one.file, delete_row_count=0)) for one in message.added)
+    unaware = tuple(replace(entry, file=replace(entry.file, delete_row_count=0)) for entry in message.added)
     orders.commit_messages([replace(message, added=unaware)])
     assert rows(orders) == [(1, "a")]
     assert orders.count() == 1

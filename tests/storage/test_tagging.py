@@ -252,7 +252,11 @@ def test_old_partitions_expire(
     table.write(pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True))))
     table.tags.create("before")
     set_time(clock, "2024-05-06 18:00")
-    assert [one["day"] for one in table.expire_partitions(dry_run=True)] == [values(1)[0], values(2)[0], values(3)[0]]
+    assert [partition["day"] for partition in table.expire_partitions(dry_run=True)] == [
+        values(1)[0],
+        values(2)[0],
+        values(3)[0],
+    ]
     assert table.count() == 8
     table.expire_partitions()
     assert sorted(table.to_arrow()["n"].to_pylist()) == [0, 4, 5, 6, 7]

@@ -99,7 +99,7 @@ def test_a_listener_that_fails_is_a_trouble(catalog: Catalog, table: Table) -> N
 
 
 def test_a_table_whose_listener_fails_is_renamed(catalog: Catalog, table: Table) -> None:
-    told = []
+    renamings = []
 
     class Deaf:
         def notify_commit_complete(self, identifier: Identifier, snapshot: Snapshot) -> None:
@@ -110,11 +110,11 @@ def test_a_table_whose_listener_fails_is_renamed(catalog: Catalog, table: Table)
 
     class Hears(Deaf):
         def notify_table_renamed(self, identifier: Identifier, new: Identifier) -> None:
-            told.append((str(identifier), str(new)))
+            renamings.append((str(identifier), str(new)))
 
     renamed = catalog.with_listeners(Deaf(), Hears()).rename_table("a.t", "a.u")
     assert renamed.identifier.table == "u"
-    assert told == [("a.t", "a.u")]
+    assert renamings == [("a.t", "a.u")]
     assert catalog.tables() == ["a.u"]
     (trouble,) = renamed.troubles()
     assert str(trouble).endswith("ValueError: the index is away")
@@ -141,7 +141,7 @@ def test_files_that_expiry_cannot_delete_do_not_undo_it(table: Table) -> None:
     removal = table.expire(retain_last=1)
     assert removal.snapshot_ids == (1, 2, 3, 4)
     assert removal.files == ()
-    assert [one.kind for one in table.troubles()] == ["deletion of files that nobody needs"]
+    assert [trouble.kind for trouble in table.troubles()] == ["deletion of files that nobody needs"]
     assert len(list(counted.glob("bucket-0/*"))) > 1
 
 
@@ -151,8 +151,8 @@ def test_a_branch_has_troubles_of_its_own(table: Table) -> None:
     lost_file(table).unlink()
     write(branch, 4)
     assert table.troubles() == []
-    assert [one.kind for one in branch.troubles()] == ["compaction"]
-    assert any("$branch_fix" in str(one) for one in table.check() if isinstance(one, FailedWork))
+    assert [trouble.kind for trouble in branch.troubles()] == ["compaction"]
+    assert any("$branch_fix" in str(trouble) for trouble in table.check() if isinstance(trouble, FailedWork))
     table.branches.delete("fix")
     assert not Path(branch.store.paths.trouble_directory).exists()
 

@@ -40,12 +40,12 @@ def file_of(number: int) -> DataFile:
 @pytest.mark.parametrize("case", PICKS["interval_partition"], ids=lambda case: str(case["files"])[:60])
 def test_files_are_packed_into_as_few_runs_as_java_needs(case: dict[str, Any]) -> None:
     ranges = {str(number): ((low,), (high,)) for number, (low, high) in enumerate(case["files"])}
-    found = split_into_sections([file_of(number) for number in range(len(ranges))], lambda file: ranges[file.name])
-    assert [{int(file.name) for file in section.files} for section in found] == [
+    sections = split_into_sections([file_of(number) for number in range(len(ranges))], lambda file: ranges[file.name])
+    assert [{int(file.name) for file in section.files} for section in sections] == [
         {file for run in section for file in run} for section in case["sections"]
     ]
-    assert [len(section.runs) for section in found] == [len(section) for section in case["sections"]]
-    for section in found:
+    assert [len(section.runs) for section in sections] == [len(section) for section in case["sections"]]
+    for section in sections:
         for run in section.runs:
             bounds = [ranges[file.name] for file in run.files]
             assert all(before[1] < after[0] for before, after in pairwise(bounds))

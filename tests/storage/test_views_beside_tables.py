@@ -68,7 +68,7 @@ def test_a_database_is_not_dropped_with_a_view_that_came_meanwhile(tmp_path: Pat
         catalog.drop_database("d")
 
     for call, catalog, _, was_created in each_stop(
-        f"{scheme}{tmp_path}", lambda one: one.create_database("d"), drop, create_view
+        f"{scheme}{tmp_path}", lambda opened: opened.create_database("d"), drop, create_view
     ):
         assert catalog.views.exists("d.n") or not was_created, call
 

@@ -15,7 +15,7 @@ _MINUTE_MS = 60_000
 
 def rows(*minutes: int | None) -> pa.Table:
     start = dt.datetime(1970, 1, 1)
-    times = [None if one is None else start + dt.timedelta(minutes=one) for one in minutes]
+    times = [None if minute is None else start + dt.timedelta(minutes=minute) for minute in minutes]
     return pa.table({"id": range(len(times)), "at": times, "a b`": times}, SCHEMA)
 
 
@@ -64,5 +64,7 @@ def test_a_table_without_a_watermark_has_none(catalog: Catalog) -> None:
 )  # fmt: skip
 def test_a_time_and_what_it_lags_behind_is_known(expression: str, expected: int | None) -> None:
     options = {"schema.watermark.0.rowtime": "at", "schema.watermark.0.strategy.expr": expression}
-    found = row_time(new_schema(SCHEMA, primary_keys=(), partition_keys=(), options=options, comment=None, time_ms=0))
-    assert (found.of(rows(1, 5)) if found else None) == expected
+    event_time = row_time(
+        new_schema(SCHEMA, primary_keys=(), partition_keys=(), options=options, comment=None, time_ms=0)
+    )
+    assert (event_time.of(rows(1, 5)) if event_time else None) == expected

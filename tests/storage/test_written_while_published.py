@@ -23,22 +23,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Act:
     return lambda catalog: shutil.copytree(base, catalog.warehouse)
 
 
-def one(value: int) -> pa.Table:
+def row_of(value: int) -> pa.Table:
     return pa.table({"k": [1], "v": [value]}, SCHEMA)
 
 
 def prepare(catalog: Catalog) -> None:
     for name in NAMES:
-        catalog.create_table(name, SCHEMA, primary_key=["k"], options={"bucket": "1"}).write(one(0))
+        catalog.create_table(name, SCHEMA, primary_key=["k"], options={"bucket": "1"}).write(row_of(0))
     catalog.branch_set("b", NAMES).create()
     for name, value in zip(NAMES, (10, -10), strict=True):
-        catalog.table(name).on_branch("b").write(one(value))
+        catalog.table(name).on_branch("b").write(row_of(value))
 
 
 def move(catalog: Catalog) -> None:
     """The sum over both branches is 0 before and after."""
     for name, value in zip(NAMES, (5, -5), strict=True):
-        catalog.table(name).on_branch("b").write(one(value))
+        catalog.table(name).on_branch("b").write(row_of(value))
 
 
 def publish(catalog: Catalog) -> None:
@@ -90,7 +90,7 @@ def test_of_two_who_adopt_the_same_branch_none_stays_open(prepared: Act, tmp_pat
 def test_a_publication_that_comes_too_late_and_has_done_nothing_is_undone(prepared: Act, tmp_path: Path) -> None:
     def write(catalog: Catalog) -> None:
         for name in NAMES:
-            catalog.table(name).write(one(7))
+            catalog.table(name).write(row_of(7))
 
     for call, catalog, done, _ in each_stop(str(tmp_path), prepared, adopt, write):
         if not done and catalog.publications():

@@ -93,9 +93,9 @@ def rank(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> Ranked:
 def numbers(array: pa.Array, data_type: DataType) -> np.ndarray:
     """The keys of values that are not null, of a type that is neither text nor bytes."""
     if data_type.root == "BOOLEAN":
-        return array.to_numpy(zero_copy_only=False).astype(np.uint8)
+        return np.asarray(array.to_numpy(zero_copy_only=False), np.uint8)
     if data_type.root in ("DATE", "TIME"):
-        return array.cast(pa.int32()).to_numpy(zero_copy_only=False)
+        return np.asarray(array.cast(pa.int32()))
     if data_type.root == "DECIMAL":
         # The lower half of each number.
         halves = np.frombuffer(array.buffers()[1], np.int64) if len(array) else np.empty(0, np.int64)
