@@ -54,12 +54,12 @@ def meanwhile(point: str, act: Callable[[], None]) -> Iterator[list[str]]:
     kind, method, table = ASLEEP[point]
     original, reached = getattr(kind, method), []
 
-    def stop(self: Any, *args: Any, **how: Any) -> Any:
+    def stop(self: Any, *args: Any, **kwargs: Any) -> Any:
         is_there = table is None or self._store.identifier.full_name == table
         if is_there and not reached:
             reached.append(point)
             act()
-        return original(self, *args, **how)
+        return original(self, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kind, method, stop)
@@ -82,9 +82,9 @@ def is_on(catalog: Catalog) -> list[bool]:
 
 @pytest.mark.parametrize("expired", [False, True], ids=["kept", "expired"])
 @pytest.mark.parametrize("ended", ["finish", "undo"])
-@pytest.mark.parametrize(("how", "point"), WAYS)
+@pytest.mark.parametrize(("action", "point"), WAYS)
 def test_who_slept_until_others_had_ended_it_learns_how(
-    catalog: Catalog, forked: list[Table], how: str, point: str, ended: str, expired: bool
+    catalog: Catalog, forked: list[Table], action: str, point: str, ended: str, expired: bool
 ) -> None:
     if (point, ended) == ("before he replaces the last main", "undo"):
         pytest.skip("it is decided by then")
@@ -100,15 +100,15 @@ def test_who_slept_until_others_had_ended_it_learns_how(
 
     with meanwhile(point, end) as reached:
         if ended == "finish":
-            PUBLISHING[how](catalog.branch_set("fix", NAMES))
+            PUBLISHING[action](catalog.branch_set("fix", NAMES))
         else:
             with pytest.raises(CommitConflict, match=r"undone by somebody else.*Publish it again"):
-                PUBLISHING[how](catalog.branch_set("fix", NAMES))
+                PUBLISHING[action](catalog.branch_set("fix", NAMES))
     assert reached
     assert is_on(catalog) == [ended == "finish"] * 3
     assert all_seen(catalog) == all_held(catalog)
     assert catalog.publications() == []
-    assert [str(one) for name in NAMES for one in catalog.table(name).check()] == []
+    assert [str(problem) for name in NAMES for problem in catalog.table(name).check()] == []
     if ended == "undo" and not expired:
         PUBLISHING["merges"](catalog.branch_set("fix", NAMES))
         assert is_on(catalog) == [True] * 3
@@ -181,10 +181,10 @@ def test_a_branch_that_has_nothing_new_is_published_or_undone_without_a_commit(
 
 @pytest.mark.parametrize("expired", [False, True], ids=["kept", "expired"])
 @pytest.mark.parametrize(
-    ("how", "has_more"), [("merges", False), ("adopts", False), ("merges", True), ("replaces", True)]
+    ("action", "has_more"), [("merges", False), ("adopts", False), ("merges", True), ("replaces", True)]
 )
 def test_a_branch_that_was_made_anew_under_its_name_is_not_the_one_that_was_undone(
-    catalog: Catalog, forked: list[Table], how: str, has_more: bool, expired: bool
+    catalog: Catalog, forked: list[Table], action: str, has_more: bool, expired: bool
 ) -> None:
     others = Catalog(catalog.warehouse)
 
@@ -198,16 +198,16 @@ def test_a_branch_that_was_made_anew_under_its_name_is_not_the_one_that_was_undo
         others.branch_set("fix", NAMES).create()
         for name in NAMES if has_more else ():
             others.table(f"{name}$branch_fix").write(rows(5, day="new"))
-        if how == "replaces":
+        if action == "replaces":
             others.branch_set("fix", NAMES).replace_main()
         for name in NAMES if expired else ():
             others.table(name).write(rows(7, day="w"))
             others.table(name).expire(retain_last=1)
 
     # By a main that has been replaced, and has expired, it cannot be told.
-    error = CommitOutcomeUnknown if how == "replaces" and expired else CommitConflict
+    error = CommitOutcomeUnknown if action == "replaces" and expired else CommitConflict
     with meanwhile("with an entry", end) as reached, pytest.raises(error, match="by somebody else"):
-        PUBLISHING[how](catalog.branch_set("fix", NAMES))
+        PUBLISHING[action](catalog.branch_set("fix", NAMES))
     assert reached
     assert is_on(catalog) == [False] * 3
 
@@ -229,7 +229,7 @@ def test_an_entry_that_does_not_say_which_branch_it_was_is_an_unknown_outcome_wh
 
 
 @pytest.mark.parametrize(
-    ("how", "point", "gone"),
+    ("action", "point", "gone"),
     [
         ("merges", "before the decision", "a.one"),
         ("merges", "with an entry", "a.one"),
@@ -241,7 +241,7 @@ def test_an_entry_that_does_not_say_which_branch_it_was_is_an_unknown_outcome_wh
 )
 @pytest.mark.parametrize("ended", ["finish", "undo"])
 def test_a_table_that_has_gone_since_keeps_the_others_from_telling_only_what_it_alone_could(
-    catalog: Catalog, forked: list[Table], ended: str, how: str, point: str, gone: str
+    catalog: Catalog, forked: list[Table], ended: str, action: str, point: str, gone: str
 ) -> None:
     if (point, ended) == ("before he replaces the last main", "undo"):
         pytest.skip("it is decided by then")
@@ -254,7 +254,7 @@ def test_a_table_that_has_gone_since_keeps_the_others_from_telling_only_what_it_
 
     error = CommitOutcomeUnknown if ended == "finish" else CommitConflict
     with meanwhile(point, end), pytest.raises(error, match="by somebody else"):
-        PUBLISHING[how](catalog.branch_set("fix", NAMES))
+        PUBLISHING[action](catalog.branch_set("fix", NAMES))
 
 
 def test_half_a_publication_whose_journal_is_lost_is_not_taken_for_a_whole_one(

@@ -24,8 +24,10 @@ def rows(table: Table) -> list[tuple[Any, ...]]:
 
 
 def keyed(catalog: Catalog, *, is_keyed: bool, **options: Any) -> Table:
-    how = {"primary_key": ["day", "id"], "options": {"bucket": 1, **options}} if is_keyed else {"options": options}
-    return catalog.create_table(NAME, SCHEMA, partition_by=["day"], **how)
+    arguments = (
+        {"primary_key": ["day", "id"], "options": {"bucket": 1, **options}} if is_keyed else {"options": options}
+    )
+    return catalog.create_table(NAME, SCHEMA, partition_by=["day"], **arguments)
 
 
 @pytest.fixture(params=["keyed", "plain"])
@@ -169,7 +171,7 @@ def test_a_verdict_is_clean_only_if_main_loses_nothing(catalog: Catalog, seed: i
     for number in range(12):
         step = "merge" if number == 11 else chance.choice((*MAIN_STEPS, *["branch write", "branch expire"] * 3))
         next_id += 1
-        ids = {one[1] for one in rows(table)}
+        ids = {row[1] for row in rows(table)}
         if step == "write":
             table.write(batch(next_id))
         elif step == "elsewhere":
@@ -186,13 +188,13 @@ def test_a_verdict_is_clean_only_if_main_loses_nothing(catalog: Catalog, seed: i
             branch.expire(retain_last=chance.choice((1, 2)))
         else:
             verdict = table.branches.verdict("b")
-            theirs = {one[1] for one in rows(branch)}
+            theirs = {row[1] for row in rows(branch)}
             if verdict.kind == "diverged":
                 with pytest.raises(CommitConflict):
                     table.branches.merge("b")
                 continue
             table.branches.merge("b")
-            after = {one[1] for one in rows(table)}
+            after = {row[1] for row in rows(table)}
             # Nothing that was written to main goes, nothing of the branch is missing, nothing is there twice, and nothing
             # that main took back comes again.
             assert ids <= after and len(rows(table)) == len(after)

@@ -39,10 +39,10 @@ def rows(partition: str, *keys: int) -> pa.Table:
 
 def seen(table: Table) -> list[tuple[str, int]]:
     """What readers, and those of changes, see, which is the same here."""
-    found = sorted((row["p"], row["k"]) for row in table.to_arrow().to_pylist())
+    keys = sorted((row["p"], row["k"]) for row in table.to_arrow().to_pylist())
     if table.store.options.changelog_producer == "lookup":
-        assert sorted((row["p"], row["k"]) for row in table.changes().to_pylist()) == found
-    return found
+        assert sorted((row["p"], row["k"]) for row in table.changes().to_pylist()) == keys
+    return keys
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_next_writer_of_another_bucket_compacts_what_a_failure_has_left(tabl
     with failing(None):
         assert table.write(rows("one", 1)) is not None
         assert table.write(rows("two", 2)) is not None
-    assert [one.kind for one in table.troubles()] == [COMPACTION]
+    assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("three", 3))
     assert seen(table) == [("one", 1), ("three", 3), ("two", 2)]
     assert table.troubles() == [] and table.check(deep=True) == []
@@ -83,7 +83,7 @@ def test_a_bucket_that_cannot_be_compacted_keeps_no_other_from_it(table: Table, 
         table.write(pa.concat_tables([rows("other", 3), rows("bad", 4)]))
         lifted = {entry.partition for entry in table.scan().entries if entry.file.level}
         assert len(lifted) == 2
-        assert [one.kind for one in table.troubles()] == [COMPACTION]
+        assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("other", 5))
     assert seen(table) == [("bad", 1), ("bad", 4), ("good", 2), ("other", 3), ("other", 5)]
     assert table.troubles() == []
@@ -104,7 +104,7 @@ def test_compacting_another_partition_by_hand_ends_no_trouble(table: Table, fail
     with failing(None):
         table.write(rows("one", 1))
     table.compact(partition={"p": "two"})
-    assert [one.kind for one in table.troubles()] == [COMPACTION]
+    assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.compact(full=False)
     assert table.troubles() == [] and seen(table) == [("one", 1), ("two", 2)]
 
@@ -131,8 +131,8 @@ def test_what_fails_for_another_meanwhile_is_kept(
         table.write(rows("two", 2))
     original, calls = compaction.compact, iter(range(1, 100))
 
-    def compact(store: Any, **how: Any) -> Any:
-        made = original(store, **how)
+    def compact(store: Any, **named: Any) -> Any:
+        made = original(store, **named)
         if next(calls) == at:
             with failing(None):
                 table.write(rows("three", 3))
@@ -141,18 +141,18 @@ def test_what_fails_for_another_meanwhile_is_kept(
     with monkeypatch.context() as patch:
         patch.setattr(name, compact)
         act(table)
-    assert [one.kind for one in table.troubles()] == [COMPACTION]
+    assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("one", 4))
     assert {("one", 1), ("one", 4), ("three", 3), ("two", 2)} <= set(seen(table)) and table.troubles() == []
 
 
 def test_a_compaction_that_comes_second_each_time_is_a_trouble(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compact(*given: Any, **how: Any) -> None:
+    def compact(*given: Any, **named: Any) -> None:
         raise CommitConflict("somebody came first")
 
     with monkeypatch.context() as patch:
         patch.setattr(compaction, "compact", compact)
         assert table.write(rows("one", 1)) is not None
-    assert [one.kind for one in table.troubles()] == [COMPACTION]
+    assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("two", 2))
     assert seen(table) == [("one", 1), ("two", 2)] and table.troubles() == []

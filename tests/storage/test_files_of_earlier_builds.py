@@ -67,17 +67,17 @@ def rows(chosen: random.Random, ids: list[int]) -> pa.Table:
     def number() -> int | None:
         return chosen.choice([None, *range(9)])
 
-    return pa.Table.from_pylist([{"id": one, "s": number(), "n": number(), "m": number()} for one in ids], SCHEMA)
+    return pa.Table.from_pylist([{"id": key, "s": number(), "n": number(), "m": number()} for key in ids], SCHEMA)
 
 
 def held(table: Table) -> dict[int, dict[str, Any]]:
-    return {one["id"]: one for one in table.to_arrow().to_pylist()}
+    return {row["id"]: row for row in table.to_arrow().to_pylist()}
 
 
 def files(table: Table) -> list[DataFile]:
     snapshot = table.store.snapshots.latest()
     assert snapshot is not None
-    return [one.file for one in live_files(table.store.manifests_of(snapshot), table.store.manifests.read)]
+    return [entry.file for entry in live_files(table.store.manifests_of(snapshot), table.store.manifests.read)]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -106,15 +106,15 @@ def test_rows_stay_what_they_are(
         write(list(range(MANY)))
         for _ in range(3):
             write(chosen.sample(range(20), 6))
-    old = {one.name for one in files(table)}
-    assert len({one.level for one in files(table)}) > 1
+    old = {file.name for file in files(table)}
+    assert len({file.level for file in files(table)}) > 1
     assert held(table) == held(twin)
-    assert any("an earlier build has compacted it" in str(one) for one in table.check())
+    assert any("an earlier build has compacted it" in str(problem) for problem in table.check())
     for _ in range(6):
         write(chosen.sample(range(20), 6))
     # Rows of both sorts of files were met.
-    assert old & {one.name for one in files(table)}
-    assert any(LOOKUP_MARK in one.name for one in files(table))
+    assert old & {file.name for file in files(table)}
+    assert any(LOOKUP_MARK in file.name for file in files(table))
     table.compact()
     assert held(table) == held(twin)
     assert table.check(deep=True) == []
@@ -122,14 +122,14 @@ def test_rows_stay_what_they_are(
         write(chosen.sample(range(20), 6))
     assert table.check(deep=True) == []
     if "force-lookup" not in options:
-        told: dict[int, dict[str, Any]] = {}
-        for one in table.changes().to_pylist():
-            kind, row = one["rowkind"], {name: one[name] for name in SCHEMA.names}
+        replayed: dict[int, dict[str, Any]] = {}
+        for change in table.changes().to_pylist():
+            kind, row = change["rowkind"], {name: change[name] for name in SCHEMA.names}
             if kind in ("-U", "-D"):
-                assert told.pop(row["id"]) == row
+                assert replayed.pop(row["id"]) == row
             else:
-                assert told.setdefault(row["id"], row) == row
-        assert told == held(table)
+                assert replayed.setdefault(row["id"], row) == row
+        assert replayed == held(table)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -144,8 +144,8 @@ def test_java_reads_them_rightly_once_they_are_compacted(
             table.write(rows(chosen, chosen.sample(range(20), 15)))
 
     def read_by_java() -> dict[int, dict[str, Any]]:
-        found = java.read(catalog.warehouse, "a.t").select(SCHEMA.names).cast(SCHEMA)
-        return {one["id"]: one for one in found.to_pylist()}
+        java_rows = java.read(catalog.warehouse, "a.t").select(SCHEMA.names).cast(SCHEMA)
+        return {row["id"]: row for row in java_rows.to_pylist()}
 
     before = held(table)
     assert read_by_java() != before

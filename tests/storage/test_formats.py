@@ -16,10 +16,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
 
 def files(table: Table) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = {}
+    formats: dict[int, set[str]] = {}
     for row in table.system_table("files").to_pylist():
-        found.setdefault(row["level"], set()).add(row["file_format"])
-    return found
+        formats.setdefault(row["level"], set()).add(row["file_format"])
+    return formats
 
 
 def test_levels_have_formats_and_compressions_of_their_own(catalog: Catalog) -> None:
@@ -100,7 +100,7 @@ def test_parquet_holds_decimals_and_timestamps_as_java_does(catalog: Catalog) ->
     assert kinds == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "INT64", "INT64", "INT96", "INT96", "INT64"]
     described = [str(physical.column(number).logical_type) for number in (3, 4, 7)]
     assert ["milli" in described[0], "micro" in described[1], "micro" in described[2]] == [True] * 3
-    assert ["isAdjustedToUTC=true" in one for one in described] == [False, True, False]
+    assert ["isAdjustedToUTC=true" in description for description in described] == [False, True, False]
     assert table.to_arrow().equals(rows)
     assert table.count(where="d19 = 0.01") == 1
     assert table.check(deep=True) == []

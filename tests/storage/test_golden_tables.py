@@ -17,10 +17,10 @@ TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 
 
 def views() -> list[tuple[str, dict[str, Any]]]:
-    found = []
+    named_views = []
     for path in sorted(TABLES.glob("*/expected.json")):
-        found += [(path.parent.name, view) for view in json.loads(path.read_text())["views"]]
-    return found
+        named_views += [(path.parent.name, view) for view in json.loads(path.read_text())["views"]]
+    return named_views
 
 
 def name_of(view: dict[str, Any]) -> str:
@@ -38,9 +38,9 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, dict):
-        return {key: as_json(one) for key, one in value.items()}
+        return {key: as_json(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(element) for element in value]
     return value
 
 
@@ -48,7 +48,9 @@ def multiset(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.mark.parametrize(("name", "view"), views(), ids=lambda one: one if isinstance(one, str) else name_of(one))
+@pytest.mark.parametrize(
+    ("name", "view"), views(), ids=lambda value: value if isinstance(value, str) else name_of(value)
+)
 def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> None:
     table = Catalog(str(TABLES / name)).table(f"golden.{name}")
     if view["kind"] == "branch":
@@ -58,15 +60,15 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
     assert multiset(rows) == multiset(view["rows"])
     assert table.count(version=version) == view["row_count"]
     if "live_files" in view:
-        found = {
+        live_files = {
             (entry.file.name, entry.file.level, entry.bucket, entry.total_buckets, entry.partition.hex(),
              entry.file.row_count, entry.file.min_key.hex(), entry.file.max_sequence_number)
             for entry in table.scan(version=version).entries
         }  # fmt: skip
-        assert found == {
-            (one["file"].rsplit("/", 1)[-1], one["level"], one["bucket"], one["total_buckets"], one["partition_hex"],
-             one["rows"], one["min_key_hex"], one["max_sequence_number"])
-            for one in view["live_files"]
+        assert live_files == {
+            (file["file"].rsplit("/", 1)[-1], file["level"], file["bucket"], file["total_buckets"], file["partition_hex"],
+             file["rows"], file["min_key_hex"], file["max_sequence_number"])
+            for file in view["live_files"]
         }  # fmt: skip
 
 

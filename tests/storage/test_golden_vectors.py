@@ -18,9 +18,9 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "paimon"
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
-    found = json.loads((FIXTURES / name).read_text())
-    assert isinstance(found, list)
-    return found
+    cases = json.loads((FIXTURES / name).read_text())
+    assert isinstance(cases, list)
+    return cases
 
 
 def value(data_type: DataType, given: Any) -> Any:
@@ -35,7 +35,7 @@ def value(data_type: DataType, given: Any) -> Any:
 
 def typed(case: dict[str, Any]) -> tuple[list[DataType], list[Any]]:
     types = [parse_type(text) for text in case["types"]]
-    return types, [value(kind, one) for kind, one in zip(types, case["values"], strict=True)]
+    return types, [value(kind, field_value) for kind, field_value in zip(types, case["values"], strict=True)]
 
 
 @pytest.mark.parametrize("case", vectors("binary_rows.json"), ids=str)
@@ -50,7 +50,7 @@ def test_a_row_has_the_bytes_that_java_writes_and_is_read_back(case: dict[str, A
 @pytest.mark.parametrize("case", [case for case in vectors("binary_rows.json") if case["types"]], ids=str)
 def test_a_row_hashes_as_in_java(case: dict[str, Any]) -> None:
     types, values = typed(case)
-    columns = [to_arrow([one], kind) for kind, one in zip(types, values, strict=True)]
+    columns = [to_arrow([field_value], kind) for kind, field_value in zip(types, values, strict=True)]
     assert hash_rows(columns, types).tolist() == [case["hash"]]
 
 

@@ -81,18 +81,18 @@ class Watch:
         if event in _RUNS:
             self.seen.append(f"{event} {arguments[:1]}")
         elif event in _TOUCHES:
-            for one in arguments[:2]:
-                if isinstance(one, str | bytes | os.PathLike):
-                    path = os.path.normpath(os.fsdecode(one))
+            for argument in arguments[:2]:
+                if isinstance(argument, str | bytes | os.PathLike):
+                    path = os.path.normpath(os.fsdecode(argument))
                     self.calls += 1
                     # What leads to an allowed place is made if it is not there.
-                    leads = event == "os.mkdir" and any(one.startswith(path) for one in self.allowed)
+                    leads = event == "os.mkdir" and any(allowed.startswith(path) for allowed in self.allowed)
                     if path.startswith(self.home) and not path.startswith(self.allowed) and not leads:
                         self.seen.append(f"{event} {path}")
 
     @contextlib.contextmanager
     def over(self, home: Path, *allowed: Path) -> Iterator[None]:
-        self.allowed = tuple(str(one) for one in allowed)
+        self.allowed = tuple(str(path) for path in allowed)
         self.seen.clear()
         self.home = str(home)
         try:
@@ -138,8 +138,8 @@ def payloads(home: Path, table: Path) -> list[Any]:
 
 def metadata_of(table: Path) -> list[Path]:
     """All files of a table but its data; its share of the warehouse's journal."""
-    found = [path for path in table.rglob("*") if path.is_file() and "bucket-" not in str(path)]
-    return sorted([*found, *(table.parents[1] / ".journal").glob("*")])
+    files = [path for path in table.rglob("*") if path.is_file() and "bucket-" not in str(path)]
+    return sorted([*files, *(table.parents[1] / ".journal").glob("*")])
 
 
 def forge_bytes(chosen: random.Random, content: bytes, values: list[Any]) -> bytes:
@@ -165,7 +165,7 @@ def forge_value(chosen: random.Random, value: Any, values: list[Any]) -> Any:
 
 def forge_options(chosen: random.Random, value: dict[str, Any], values: list[Any]) -> dict[str, Any]:
     """A schema with computed columns, watermarks and options of an attacker's choice."""
-    texts = [one for one in values if isinstance(one, str)]
+    texts = [text for text in values if isinstance(text, str)]
     evil = {
         "schema.9.name": "x", "schema.9.expr": chosen.choice(texts), "schema.watermark.0.rowtime": "v",
         "schema.watermark.0.strategy.expr": chosen.choice(texts), "data-file.external-paths": chosen.choice(texts),
@@ -192,7 +192,7 @@ def forge(chosen: random.Random, path: Path, values: list[Any]) -> str:
             value = json.loads(content)
             changed = (forge_options if way == "options" else forge_value)(chosen, value, values)
             if isinstance(changed, dict):
-                changed = {key: one for key, one in changed.items() if key != CHECKSUM}
+                changed = {key: forged for key, forged in changed.items() if key != CHECKSUM}
             path.write_text(json.dumps(changed))
     except Exception:
         # What cannot be written so is damaged in its bytes.
@@ -206,7 +206,7 @@ def acts(catalog: Catalog, settings: Settings, name: str) -> dict[str, Callable[
     """All that can be done with a table."""
     session = cache(lambda: Session(settings))
     of_table: dict[str, Callable[[Table], object]] = OPERATIONS
-    found: dict[str, Callable[[], Any]] = {
+    operations: dict[str, Callable[[], Any]] = {
         what: (lambda act=act: act(catalog.table(name))) for what, act in of_table.items()
     }
     for statement in (
@@ -214,9 +214,9 @@ def acts(catalog: Catalog, settings: Settings, name: str) -> dict[str, Callable[
         f"EXPLAIN SELECT * FROM {name}", f"SELECT * FROM `{name}$options`", f"DELETE FROM {name} WHERE id = 3",
         f"INSERT INTO {name} SELECT * FROM a.neighbour", f"CREATE TABLE a.copied LIKE {name}",
     ):  # fmt: skip
-        found[statement] = lambda statement=statement: session().sql(statement, "duckdb").to_arrow()  # type: ignore[misc]
+        operations[statement] = lambda statement=statement: session().sql(statement, "duckdb").to_arrow()  # type: ignore[misc]
     database, _, plain = name.partition(".")
-    found |= {
+    operations |= {
         "query": lambda: run_query(session(), f'SELECT * FROM {database}."{plain}"'),
         "reproduce": lambda: Reproducer(session(), dict, pytest.fail).reproduce(session().ref(name)),
         "describe": lambda: catalog.table(name).describe(),
@@ -224,7 +224,7 @@ def acts(catalog: Catalog, settings: Settings, name: str) -> dict[str, Callable[
         "recover": catalog.recover, "former names": lambda: catalog.former_names(name), "tables": catalog.tables,
         "drop": lambda: catalog.drop_table(name),
     }  # fmt: skip
-    return found
+    return operations
 
 
 def attack(seed: int, directory: Path, model: Path, watch: Watch) -> None:
@@ -294,4 +294,4 @@ def test_the_watch_sees_what_is_done_outside(tmp_path: Path, watch: Watch) -> No
         (tmp_path / "canary").read_text()
         (tmp_path / "canary").unlink()
         os.system("true")
-    assert [one.split()[0] for one in watch.seen] == ["open", "os.remove", "os.system"]
+    assert [event.split()[0] for event in watch.seen] == ["open", "os.remove", "os.system"]

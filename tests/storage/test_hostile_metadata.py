@@ -52,7 +52,8 @@ class Witness(FileIO):
         self.calls += 1
         whole = Path(os.path.normpath(path))
         is_own = (
-            any(whole.is_relative_to(one) for one in self.allowed) or whole == self.warehouse / "catalog-options.json"
+            any(whole.is_relative_to(allowed) for allowed in self.allowed)
+            or whole == self.warehouse / "catalog-options.json"
         )
         # Which databases and tables there are is asked for by names that the caller gave.
         is_listed = call in _LISTINGS and whole.is_relative_to(self.warehouse) and ".." not in path
@@ -83,7 +84,9 @@ for _call, _method in vars(FileIO).items():
 
 def rows(first: int) -> pa.Table:
     ids = list(range(first, first + 10))
-    return pa.table({"day": [f"d{one % 2}" for one in ids], "id": ids, "v": [str(one) for one in ids]}, SCHEMA)
+    return pa.table(
+        {"day": [f"d{number % 2}" for number in ids], "id": ids, "v": [str(number) for number in ids]}, SCHEMA
+    )
 
 
 def build(warehouse: Path) -> None:
@@ -107,7 +110,7 @@ def build(warehouse: Path) -> None:
     catalog.rename_table("a.old", "a.t")
     catalog.create_table("a.neighbour", SCHEMA).write(rows(0))
     snapshots = warehouse / "a.db/t/snapshot"
-    latest = max(int(one.name.split("-")[1]) for one in snapshots.glob("snapshot-*"))
+    latest = max(int(file.name.split("-")[1]) for file in snapshots.glob("snapshot-*"))
     (warehouse / "a.db/t/statistics").mkdir()
     (warehouse / "a.db/t/statistics/stat-1").write_text("{}")
     change_document(snapshots / f"snapshot-{latest}", statistics="stat-1")
@@ -121,13 +124,13 @@ def build(warehouse: Path) -> None:
 def change_document(path: Path, **values: object) -> None:
     """As another writer would: without a checksum."""
     value = json.loads(path.read_text()) | values
-    path.write_text(json.dumps({key: one for key, one in value.items() if key != CHECKSUM}))
+    path.write_text(json.dumps({key: field for key, field in value.items() if key != CHECKSUM}))
 
 
 def change_avro(path: Path, change: Callable[[dict[str, Any]], object], types: dict[str, Any] | None = None) -> None:
     """Change every record; `types`: fields that have another type from now on. The checksum is right."""
     reader = fastavro.reader(io.BytesIO(path.read_bytes()))
-    schema, records = json.loads(reader.metadata["avro.schema"]), [dict(one) for one in reader]  # type: ignore[call-overload]
+    schema, records = json.loads(reader.metadata["avro.schema"]), [dict(entry) for entry in reader]  # type: ignore[call-overload]
     for fields in (schema["fields"], *(f["type"]["fields"] for f in schema["fields"] if f["name"] == "_FILE")):
         for field in fields:
             field["type"] = (types or {}).get(field["name"], field["type"])
@@ -147,7 +150,9 @@ def settle(table: Path) -> None:
         change_avro(path, resize)
     for pattern in ("snapshot/snapshot-*", "tag/tag-*", "changelog/changelog-*"):
         for path in (*table.glob(pattern), *table.glob(f"branch/branch-*/{pattern}")):
-            change_document(path, **dict.fromkeys([f"{one}ManifestListSize" for one in ("base", "delta", "changelog")]))
+            change_document(
+                path, **dict.fromkeys([f"{kind}ManifestListSize" for kind in ("base", "delta", "changelog")])
+            )
 
 
 def in_manifest(**values: Any) -> Callable[[Path], None]:
@@ -161,7 +166,7 @@ def in_manifest(**values: Any) -> Callable[[Path], None]:
         for name, value in values.items():
             (record["_FILE"] if name in record["_FILE"] else record)[name] = value
 
-    return lambda path: change_avro(path, change, {name: one for name, one in types.items() if one})
+    return lambda path: change_avro(path, change, {name: avro_type for name, avro_type in types.items() if avro_type})
 
 
 def in_list(value: Any) -> Callable[[Path], None]:
@@ -291,8 +296,8 @@ def act_on(catalog: Catalog, name: str) -> tuple[list[str], list[str]]:
 
 def files_but(directory: Path, *others: Path) -> dict[str, bytes]:
     """What lies in a directory, but for what others hold."""
-    found = (path for path in directory.rglob("*") if path.is_file())
-    return {str(path): path.read_bytes() for path in found if not any(path.is_relative_to(one) for one in others)}
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files if not any(path.is_relative_to(other) for other in others)}
 
 
 def hostile_values(home: Path, table: Path) -> list[str]:
@@ -325,12 +330,12 @@ def test_no_name_in_metadata_leads_out_of_the_table(tmp_path: Path, name: str) -
             what, patterns, write = list(cases(table, value))[number]
             if name == WITH_VECTORS and ".." in patterns[0]:
                 continue
-            found = sorted(path for pattern in patterns for path in table.glob(pattern))
+            paths = sorted(path for pattern in patterns for path in table.glob(pattern))
             if patterns[0] == "MAIN-BRANCH":
-                found = [table / "MAIN-BRANCH"]
-            if not found:
+                paths = [table / "MAIN-BRANCH"]
+            if not paths:
                 continue
-            forged = chosen.choice(found)
+            forged = chosen.choice(paths)
             try:
                 write(forged)
             except UnicodeEncodeError:
@@ -341,7 +346,7 @@ def test_no_name_in_metadata_leads_out_of_the_table(tmp_path: Path, name: str) -
             manifest.forget()
             # What the journal says of other tables is the warehouse's own.
             tables = (table, home / "warehouse/a.db/t")
-            others = (*tables, *(home / "warehouse" / one for one in _OF_THE_WAREHOUSE))
+            others = (*tables, *(home / "warehouse" / directory for directory in _OF_THE_WAREHOUSE))
             before = files_but(home, *others)
             witness = Witness(home / "warehouse", tables)
             _, wrong = act_on(Catalog(str(home / "warehouse"), file_io=witness), name)
@@ -394,7 +399,7 @@ def test_vectors_in_an_index_file_elsewhere_are_not_read(tmp_path: Path) -> None
     table = tmp_path / "golden.db/jv_dv"
     for field in ("_FILE_NAME", "_EXTERNAL_PATH"):
         for path in table.glob("manifest/index-manifest-*"):
-            (index,) = {one["_FILE_NAME"] for one in avro.read_records(path.read_bytes(), str(path))}
+            (index,) = {record["_FILE_NAME"] for record in avro.read_records(path.read_bytes(), str(path))}
             before = path.read_bytes()
             in_index(field, f"../index/{index}" if field == "_FILE_NAME" else str(table / "index" / index))(path)
             with pytest.raises(CorruptData if field == "_FILE_NAME" else Unsupported, match=path.name):

@@ -170,7 +170,7 @@ def test_partitions_expire_though_snapshots_do_meanwhile(catalog: Catalog, clock
     manifest.forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FileIO, "read_bytes", read_bytes)
-        assert [str(one["day"]) for one in days.expire_partitions()] == ["1990-01-02"]
+        assert [str(partition["day"]) for partition in days.expire_partitions()] == ["1990-01-02"]
     assert done
     assert days.count() == 0
 
@@ -252,7 +252,7 @@ def test_whoever_is_always_overtaken_says_so_and_writes_nothing(table: Table, me
     assert held(table)[0] == (1, 1, "109")
     files = {path.name for path in Path(table.store.paths.root).rglob("bucket-*/*")}
     snapshots = list(table.store.snapshots.all())
-    assert files == {entry.file.name for one in snapshots for entry in table.store.delta_of(one)}
+    assert files == {entry.file.name for snapshot in snapshots for entry in table.store.delta_of(snapshot)}
 
 
 def test_whoever_gives_a_basis_of_its_own_is_told_at_once(keyed: Table) -> None:
@@ -286,9 +286,9 @@ def test_keys_of_several_columns_and_partitions_are_told_apart(catalog: Catalog,
 
 def add_ten(table: Table) -> None:
     def add(basis: Basis) -> object:
-        found = basis.scan().to_arrow()
-        more = [value + 10 for value in found["v"].to_pylist()]
-        changed = found.set_column(1, "v", pa.array(more)).append_column("_k", pa.repeat("+U", found.num_rows))
+        current = basis.scan().to_arrow()
+        more = [value + 10 for value in current["v"].to_pylist()]
+        changed = current.set_column(1, "v", pa.array(more)).append_column("_k", pa.repeat("+U", current.num_rows))
         return table.write_changes(changed, "_k", "UPDATE", basis=basis)
 
     while True:

@@ -54,14 +54,14 @@ def test_pieces_together_hold_every_key_once(catalog: Catalog, kind: str) -> Non
     splits = table.scan().splits
     assert len(splits) > 3
     assert any(section.is_cut for split in splits for section in split.sections)
-    found: dict[Any, int] = {}
+    actual: dict[Any, int] = {}
     for split in pickle.loads(pickle.dumps(splits)):
         for batch in split.read():
             for row in batch.to_pylist():
                 key = tuple(list(row.values())[:-2])
-                assert key not in found
-                found[key] = row["v"]
-    assert found == expected
+                assert key not in actual
+                actual[key] = row["v"]
+    assert actual == expected
     assert table.count() == len(expected)
 
 

@@ -71,7 +71,7 @@ def sleeps(
         before = set(tmp_path.rglob("*"))
         slept: list[bool] = []
 
-        def sleeping(self: FileIO, path: str, data: bytes, **how: Any) -> bool:
+        def sleeping(self: FileIO, path: str, data: bytes, **named: Any) -> bool:
             if path.endswith("snapshot-3") and not slept:
                 slept.append(True)
                 clock.advance_ms(2 * DAY_MS)
@@ -82,8 +82,8 @@ def sleeps(
                 manifest.forget()
                 if not looks:
                     # As on object stores, where nobody can look for the files in the moment of the creation.
-                    how["of"] = replace(how["of"], needed=())
-            return create(self, path, data, **how)
+                    named["of"] = replace(named["of"], needed=())
+            return create(self, path, data, **named)
 
         def failing(self: FileIO, path: str, data: bytes) -> None:
             if slept and "manifest-list" in path:
@@ -159,8 +159,8 @@ def test_a_rollback_takes_a_late_commit_back_whose_writer_died(
     log.write(rows(3), commit_id=CommitId("job", 1, exact=True))
     newest = log.store.snapshots.latest_id() or 0
     request = ReadRequest(log.store, ("id",), None)
-    told = [row for split in plan_changes(request, 1, newest) for one in split.read() for row in one.to_pylist()]
-    assert [(row["rowkind"], row["id"]) for row in told] == [
+    changes = [row for split in plan_changes(request, 1, newest) for batch in split.read() for row in batch.to_pylist()]
+    assert [(row["rowkind"], row["id"]) for row in changes] == [
         ("+I", 2), *([("-D", 2)] if target == 1 else []), ("+I", 3),
     ]  # fmt: skip
     log.expire(retain_last=1)
@@ -199,10 +199,10 @@ def clean_beside(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> 
     """Let something happen when the next cleaning has looked who needs what, and has deleted nothing yet."""
 
     def looked(*arguments: object) -> object:
-        found = needed_files(*arguments)  # type: ignore[arg-type]
+        needed = needed_files(*arguments)  # type: ignore[arg-type]
         monkeypatch.setattr(orphan_files, "needed_files", needed_files)
         act()
-        return found
+        return needed
 
     monkeypatch.setattr(orphan_files, "needed_files", looked)
 
@@ -234,14 +234,14 @@ def test_a_writer_that_sleeps_right_before_its_snapshot_takes_it_back_though_its
 ) -> None:
     create = FileIO.create_exclusively
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
         if not path.endswith("snapshot-3"):
-            return create(self, path, data, **how)
+            return create(self, path, data, **named)
         monkeypatch.setattr(FileIO, "create_exclusively", create)
         clock.advance_ms(2 * DAY_MS)
         make_old(tmp_path)
         made: list[bool] = []
-        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **how)))
+        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **named)))
         catalog.table("a.log").remove_orphan_files()
         return made[0]
 
@@ -258,7 +258,7 @@ def test_a_late_rollback_whose_target_expired_beside_it_is_taken_back(
     log.overwrite(rows(3))
     create = FileIO.create_exclusively
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
         if path.endswith("snapshot-4"):
             monkeypatch.setattr(FileIO, "create_exclusively", create)
             clock.advance_ms(2 * DAY_MS)
@@ -266,7 +266,7 @@ def test_a_late_rollback_whose_target_expired_beside_it_is_taken_back(
             other.expire(retain_last=1)
             (hold,) = other.store.tags.all()
             assert other.store.tags.delete_if(hold)
-        return create(self, path, data, **how)
+        return create(self, path, data, **named)
 
     monkeypatch.setattr(FileIO, "create_exclusively", sleeping)
     with pytest.raises(CommitConflict, match=r"not held any more.*taken back"):
@@ -295,14 +295,14 @@ def test_a_late_fence_is_put_once_more_with_lists_that_no_cleaning_takes(
 ) -> None:
     create = FileIO.create_exclusively
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
         if not path.endswith("snapshot-3"):
-            return create(self, path, data, **how)
+            return create(self, path, data, **named)
         monkeypatch.setattr(FileIO, "create_exclusively", create)
         clock.advance_ms(2 * DAY_MS)
         make_old(tmp_path)
         made: list[bool] = []
-        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **how)))
+        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **named)))
         catalog.table("a.log").remove_orphan_files()
         return made[0]
 
@@ -326,14 +326,14 @@ def test_a_branch_that_is_closed_late_stays_closed_by_what_is_put_on_top(
     log.on_branch("fix").write(rows(5))
     create = FileIO.create_exclusively
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
         if not path.endswith("log/snapshot/snapshot-3"):
-            return create(self, path, data, **how)
+            return create(self, path, data, **named)
         monkeypatch.setattr(FileIO, "create_exclusively", create)
         clock.advance_ms(2 * DAY_MS)
         make_old(tmp_path)
         made: list[bool] = []
-        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **how)))
+        clean_beside(monkeypatch, lambda: made.append(create(self, path, data, **named)))
         catalog.table("a.log").remove_orphan_files()
         manifest.forget()
         return made[0]
@@ -387,8 +387,8 @@ def test_a_commit_that_a_cleaning_has_seen_stays_however_late_its_writer_wakes_u
     create = FileIO.create_exclusively
     others = catalog.table("a.log")
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
-        made = create(self, path, data, **how)
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
+        made = create(self, path, data, **named)
         if path.endswith("snapshot-3"):
             monkeypatch.setattr(FileIO, "create_exclusively", create)
             clock.advance_ms(2 * DAY_MS)

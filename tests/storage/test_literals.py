@@ -34,7 +34,7 @@ def holding(catalog: Catalog, kind: pa.DataType, values: list[object], **options
     return table
 
 
-def found(table: Table, where: str) -> list[int]:
+def matching_ids(table: Table, where: str) -> list[int]:
     return sorted(table.to_arrow(where=where).column("id").to_pylist())
 
 
@@ -45,7 +45,7 @@ def test_a_single_is_found_by_the_number_that_was_written(catalog: Catalog, mode
         ("v = 0.1", [0]), ("v IN (0.1)", [0]), ("v < 0.1", []), ("v <= 0.1", [0]), ("v > 0.1", [1]), ("v >= 0.2", [1]),
         ("v != 0.1", [1]), ("v NOT IN (0.2)", [0]), ("v < 1e300", [0, 1]), ("v > -1e300", [0, 1]), ("v = 1e300", []),
     ):  # fmt: skip
-        assert found(table, where) == ids, where
+        assert matching_ids(table, where) == ids, where
 
 
 @pytest.mark.pypaimon_differs("It looks for the partition of NaN under Python's name of it.")
@@ -61,7 +61,7 @@ def test_partitions_of_a_single_are_named_by_the_number_that_was_written(
     for where, ids in (
         ("v = 0.1", [0]), ("v > 2", [1, 2]), ("v >= 7", [1, 2]), ("v < 7", [0]), ("v != 7", [0, 1]), ("v <= 7", [0, 2]),
     ):  # fmt: skip
-        assert found(table, where) == ids, where
+        assert matching_ids(table, where) == ids, where
 
 
 def test_zeros_of_both_signs_are_one_number(catalog: Catalog) -> None:
@@ -70,7 +70,7 @@ def test_zeros_of_both_signs_are_one_number(catalog: Catalog) -> None:
         ("v = 0.0", [0, 1]), ("v IN (0.0, 7.0)", [0, 1, 3]), ("v IN (-0.0)", [0, 1]), ("v NOT IN (0.0)", [3, 4]),
         ("v != 0", [3, 4]),
     ):  # fmt: skip
-        assert found(table, where) == ids, where
+        assert matching_ids(table, where) == ids, where
 
 
 def test_zeros_of_both_signs_are_found_in_the_buckets_of_both(catalog: Catalog) -> None:
@@ -79,7 +79,7 @@ def test_zeros_of_both_signs_are_found_in_the_buckets_of_both(catalog: Catalog) 
     table.write(pa.table({"v": [0.0, 1.0], "id": [0, 2]}, schema=schema))
     table.write(pa.table({"v": [-0.0], "id": [1]}, schema=schema))
     everything = table.to_arrow().column("v").to_pylist()
-    zeros = len([one for one in everything if one == 0])
+    zeros = len([value for value in everything if value == 0])
     for where in ("v = 0.0", "v IN (0.0)", "v = -0.0", "v <= 0.0"):
         assert table.to_arrow(where=where).num_rows == zeros, where
 
@@ -99,9 +99,9 @@ def test_a_moment_between_two_values_equals_none_and_is_above_the_lower(
 ) -> None:
     table = holding(catalog, kind, [value])
     for operator, ids in (("=", []), ("!=", [0]), ("<", [0]), ("<=", [0]), (">", []), (">=", [])):
-        assert found(table, f"v {operator} '{finer}'") == ids, operator
-    assert found(table, f"v IN ('{finer}')") == []
-    assert found(table, f"v NOT IN ('{finer}')") == [0]
+        assert matching_ids(table, f"v {operator} '{finer}'") == ids, operator
+    assert matching_ids(table, f"v IN ('{finer}')") == []
+    assert matching_ids(table, f"v NOT IN ('{finer}')") == [0]
 
 
 def test_nanoseconds_are_compared_to_the_last_digit(catalog: Catalog) -> None:
@@ -111,7 +111,7 @@ def test_nanoseconds_are_compared_to_the_last_digit(catalog: Catalog) -> None:
         (f"v < '{TEXT}.123456789'", [1]), (f"v = '{TEXT}.123456'", [1]), (f"v <= '{TEXT}.1234567890'", [0, 1]),
         (f"v > '{TEXT}.1234567885'", [0]),
     ):  # fmt: skip
-        assert found(table, where) == ids, where
+        assert matching_ids(table, where) == ids, where
 
 
 def test_a_date_is_not_compared_with_a_time_of_day(catalog: Catalog) -> None:
@@ -136,9 +136,13 @@ def test_a_file_that_may_hold_nan_is_read_for_all_that_it_may_hold(bounds: tuple
     [stats] = deserialize(SerializedStats(low, high, (0,)), [data_type])
     for literal in (-2.0, -1.5, 0.0, 1.5, 2.0, math.nan, math.inf, -math.inf):
         conditions = [Comparison("v", operator, literal, data_type) for operator in ("=", "!=", "<", "<=", ">", ">=")]
-        for one in [*conditions, IsIn("v", (literal,), type=data_type), IsIn("v", (literal,), True, type=data_type)]:
-            if one.filter(rows).num_rows:
-                assert one.may_match({"v": stats}, 3), one
+        for condition in [
+            *conditions,
+            IsIn("v", (literal,), type=data_type),
+            IsIn("v", (literal,), True, type=data_type),
+        ]:
+            if condition.filter(rows).num_rows:
+                assert condition.may_match({"v": stats}, 3), condition
     # What cannot be there is not read.
     if not math.isnan(bounds[0]) and not math.isnan(bounds[1]):
         assert not Comparison("v", "=", 2.0, data_type).may_match({"v": stats}, 3)

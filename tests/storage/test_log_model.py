@@ -206,8 +206,10 @@ def test_columns_that_come_later_are_read_as_null_before(tmp_path: Path) -> None
     table.write(rows((1, "b")))
     table = table.alter(AddColumn("w", pa.int32()))
     table.write(pa.table({"k": [2], "v": ["c"], "w": pa.array([7], pa.int32())}))
-    told = [(row["rowkind"], row["k"], row["v"], row["w"]) for step in mirror.stream for row in step.rows.to_pylist()]
-    assert told == [("-U", 1, "a", None), ("+U", 1, "b", None), ("+I", 2, "c", 7)]
+    changes = [
+        (row["rowkind"], row["k"], row["v"], row["w"]) for step in mirror.stream for row in step.rows.to_pylist()
+    ]
+    assert changes == [("-U", 1, "a", None), ("+U", 1, "b", None), ("+I", 2, "c", 7)]
 
 
 def test_a_position_that_is_lost_is_found_in_the_log(tmp_path: Path, log: DyingLog) -> None:
@@ -342,5 +344,5 @@ def test_table_log_and_readers_agree_whatever_dies(tmp_path: Path, log: DyingLog
                 reader.restart()
             reader.read()
             expected = sorted((row["k"], row["v"]) for row in table.to_arrow().to_pylist())
-            found = sorted(reader.rows.items() if key else reader.bag)
-            assert found == expected, f"seed {seed}, round {round_}, reader {number}"
+            actual = sorted(reader.rows.items() if key else reader.bag)
+            assert actual == expected, f"seed {seed}, round {round_}, reader {number}"

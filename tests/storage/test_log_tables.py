@@ -52,21 +52,21 @@ def rows(*given: tuple[int, str | None]) -> pa.Table:
 
 
 def topic_of(log: MemoryLog, table: Table) -> Topic:
-    found = log.find_topic(table.schema.options["kafka.topic"])
-    assert found is not None
-    return found
+    topic = log.find_topic(table.schema.options["kafka.topic"])
+    assert topic is not None
+    return topic
 
 
-def told(log: MemoryLog, table: Table) -> list[tuple[int | None, str | None, int, str | None]]:
+def logged_rows(log: MemoryLog, table: Table) -> list[tuple[int | None, str | None, int, str | None]]:
     """Snapshot, kind and row of each record, by snapshot."""
     topic = topic_of(log, table)
-    found: list[tuple[int | None, str | None, int, str | None]] = []
+    records: list[tuple[int | None, str | None, int, str | None]] = []
     for part in log.read(topic, log.first_offsets(topic), log.end_offsets(topic, committed=True)):
         part = part.filter(part["value"].is_valid())
         plain, _ = decode_values(part["value"].combine_chunks(), COLUMNS)
         columns = (part["snapshot_id"], part["kind"], plain["k"], plain["v"])
-        found += zip(*(column.to_pylist() for column in columns), strict=True)
-    return sorted(found, key=lambda record: (record[0] or 0, record[2]))
+        records += zip(*(column.to_pylist() for column in columns), strict=True)
+    return sorted(records, key=lambda record: (record[0] or 0, record[2]))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_crash_between_the_topic_and_the_table_leaves_a_topic_alone(
     assert not catalog.exists("a.t")
     table = made(catalog)
     table.write(rows((1, "a")))
-    assert told(log, table) == [(1, "+I", 1, "a")]
+    assert logged_rows(log, table) == [(1, "+I", 1, "a")]
 
 
 def test_retention_is_altered_and_what_is_fixed_is_not(catalog: Catalog, log: MemoryLog) -> None:
@@ -233,7 +233,7 @@ def test_a_new_definition_keeps_the_log(catalog: Catalog, log: MemoryLog) -> Non
     options = {"log.system": "memory", "bucket": 2}
     new = catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options=options)
     new.overwrite(rows((2, "b")), dynamic=False)
-    assert told(log, catalog.table("a.t")) == [(1, "+I", 1, "a"), (2, "-D", 1, "a"), (2, "+I", 2, "b")]
+    assert logged_rows(log, catalog.table("a.t")) == [(1, "+I", 1, "a"), (2, "-D", 1, "a"), (2, "+I", 2, "b")]
     with pytest.raises(InvalidRequest, match="stands as long as the table"):
         catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={"bucket": 2})
 
@@ -248,9 +248,9 @@ def test_every_kind_of_commit_reaches_the_log(catalog: Catalog, log: MemoryLog) 
     table.rollback_to(1)
     table.branches.create("fix")
     table.on_branch("fix").write(rows((4, "d")))
-    assert not [record for record in told(log, table) if record[2] == 4]
+    assert not [record for record in logged_rows(log, table) if record[2] == 4]
     table.branches.merge("fix")
-    assert told(log, table) == [
+    assert logged_rows(log, table) == [
         (1, "+I", 1, "a"),
         (1, "+I", 2, "b"),
         (2, "-D", 1, "a"),
@@ -302,11 +302,11 @@ def test_rows_of_which_a_compaction_tells_are_followed_once_and_the_status_says_
     table.write(rows((1, "a"), (2, "b")))
     assert table.log.status().waits
     stream = table.follow()
-    told = [row for step in stream for row in step.rows.to_pylist()]
+    changes = [row for step in stream for row in step.rows.to_pylist()]
     table.compact(full=True)
     assert not table.log.status().waits
-    told += [row for step in stream for row in step.rows.to_pylist()]
-    assert sorted((row["rowkind"], row["k"]) for row in told) == [("+I", 1), ("+I", 2)]
+    changes += [row for step in stream for row in step.rows.to_pylist()]
+    assert sorted((row["rowkind"], row["k"]) for row in changes) == [("+I", 1), ("+I", 2)]
 
 
 def test_a_stream_does_not_wait_for_a_snapshot_that_is_far_off(catalog: Catalog, log: MemoryLog) -> None:

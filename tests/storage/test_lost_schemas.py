@@ -69,10 +69,10 @@ def test_a_table_whose_schema_is_lost_is_not_made_anew(catalog: Catalog, table: 
     ):  # fmt: skip
         # Where main was there is a schema that names the branch: the name is taken.
         taken = (AlreadyExists,) if lose is lose_main_branch else ()
-        told = (
+        message = (
             r"(neither a schema nor MAIN-BRANCH|MAIN-BRANCH is lost).*drop-table d.t --discard-damaged|Table d.t exists"
         )
-        with pytest.raises((CorruptData, *taken), match=told):
+        with pytest.raises((CorruptData, *taken), match=message):
             act()
     assert catalog.tables() == ["d.sound", "d.t"]
     shutil.move(lost.parents[1] / "kept" if lose is not lose_schema else lost.parents[2] / "kept", lost)
@@ -110,7 +110,7 @@ def test_a_branch_that_cannot_be_opened_is_deleted(catalog: Catalog, table: Tabl
     schema.write_bytes(content[:100])
     if is_lost:
         schema.unlink()
-        assert any("is lost" in str(one) for one in table.check())
+        assert any("is lost" in str(problem) for problem in table.check())
         with pytest.raises(CorruptData, match="its schema is lost"):
             table.branches.create("b")
     with pytest.raises(CorruptData, match="schema-0"):
@@ -152,7 +152,7 @@ def test_a_directory_in_the_place_of_a_hint_is_not_believed(catalog: Catalog, ta
     opened.consumers.reset("reader", 2)
     opened.tags.create("x")
     assert opened.count() == 4
-    assert [name in str(one) for one in opened.check()] == [True]
+    assert [name in str(problem) for problem in opened.check()] == [True]
 
 
 def test_no_advice_to_go_back_to_what_needs_the_lost_schema_as_well(catalog: Catalog, table: Table) -> None:

@@ -98,10 +98,10 @@ def opened(warehouse: str) -> tuple[Sleeping, Catalog]:
     return file_io, Catalog(warehouse, file_io=file_io)
 
 
-def made_anew(warehouse: str, **how: Any) -> Table:
+def made_anew(warehouse: str, **arguments: Any) -> Table:
     catalog = Catalog(warehouse)
     catalog.drop_table("d.t")
-    table = catalog.create_table("d.t", SCHEMA, primary_key=["k"], **how)
+    table = catalog.create_table("d.t", SCHEMA, primary_key=["k"], **arguments)
     for number in range(8):
         table.write(rows(100 + number))
     return table
@@ -109,10 +109,10 @@ def made_anew(warehouse: str, **how: Any) -> Table:
 
 def files(warehouse: str) -> dict[str, bytes]:
     """What the table's metadata holds, but for what nobody else reads."""
-    found = fsspec.filesystem("memory" if "://" in warehouse else "file")
+    filesystem = fsspec.filesystem("memory" if "://" in warehouse else "file")
     root = warehouse.removeprefix("memory:/")
-    paths = found.find(f"{root}/d.db/t")
-    return {path: found.cat_file(path) for path in paths if "/manifest/" not in path and "/bucket-" not in path}
+    paths = filesystem.find(f"{root}/d.db/t")
+    return {path: filesystem.cat_file(path) for path in paths if "/manifest/" not in path and "/bucket-" not in path}
 
 
 def prepared(catalog: Catalog) -> Table:
@@ -206,12 +206,12 @@ def test_what_a_dead_writer_left_is_put_away_before_a_table_is_made(warehouse: s
     table.write(rows(666))
     table.tags.create("old")
     left = files(warehouse)
-    found = fsspec.filesystem("memory" if "://" in warehouse else "file")
+    filesystem = fsspec.filesystem("memory" if "://" in warehouse else "file")
     catalog.drop_table("d.t")
     for path, content in left.items():
         if "/schema/" not in path:
-            found.makedirs(path.rpartition("/")[0], exist_ok=True)
-            found.pipe_file(path, content)
+            filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+            filesystem.pipe_file(path, content)
     assert not catalog.exists("d.t")
     if "://" not in warehouse:
         # Nothing dies there and leaves that: it is a table that has lost its schema.
@@ -401,17 +401,17 @@ def test_what_branches_leave_is_cleaned_away_once_it_is_old(tmp_path: Path) -> N
     assert decide(table.on_branch("closed").store, closing, "done")
     directory = tmp_path / "d.db/t/branch"
     kept = {"branch-closed", f".closed-{closing.identity}"}
-    left = {one.name for one in directory.iterdir()}
+    left = {entry.name for entry in directory.iterdir()}
     assert len(left - kept) == 3
     assert table.remove_orphan_files() == []
     for path in directory.rglob("*"):
         os.utime(path, (1, 1))
     foreseen = table.remove_orphan_files(dry_run=True)
-    assert {one.name for one in directory.iterdir()} == left
-    assert {Path(one.path).relative_to(directory).parts[0] for one in foreseen} == left - kept
+    assert {entry.name for entry in directory.iterdir()} == left
+    assert {Path(orphan.path).relative_to(directory).parts[0] for orphan in foreseen} == left - kept
     assert table.remove_orphan_files() == foreseen
     # By the last of them whoever deletes the branch again goes on.
-    assert {one.name for one in directory.iterdir()} == kept
+    assert {entry.name for entry in directory.iterdir()} == kept
     table.branches.delete("closed")
     assert keys(table) == [0]
     assert table.check(deep=True) == []
@@ -511,7 +511,7 @@ def test_a_change_is_made_in_the_directory_that_was_locked(tmp_path: Path, monke
         with monkeypatch.context() as patch:
             patch.setattr(fcntl, "flock", move)
             assert act(f"{directory}/file")
-        assert [(one.name, one.read_bytes()) for one in directory.iterdir()] == [("file", b"same")]
+        assert [(entry.name, entry.read_bytes()) for entry in directory.iterdir()] == [("file", b"same")]
         assert file_io.read_bytes_or_none(f"{moved}/file") == left
 
 

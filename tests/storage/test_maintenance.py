@@ -73,7 +73,7 @@ def test_a_branch_keeps_what_it_reads(history: Table) -> None:
     history.expire(retain_last=1)
     assert history.on_branch("dev").to_arrow(version=1)["id"].to_pylist() == [0]
     file = next(path for split in history.on_branch("dev").scan(version=1).splits for path in split.file_paths)
-    assert [str(one) for one in holders_of(history.store, [file])] == ["snapshot 1 of branch dev"]
+    assert [str(holder) for holder in holders_of(history.store, [file])] == ["snapshot 1 of branch dev"]
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(history: Table) -> None:
@@ -96,7 +96,7 @@ def test_a_rollback_is_a_commit_on_top_and_can_be_rolled_back(history: Table) ->
     assert (snapshot.id, snapshot.operation) == (5, "ROLLBACK")
     assert history.to_arrow()["id"].to_pylist() == [1]
     # What came in between is still there, by number and by name.
-    assert [one.id for one in history.store.snapshots.all()] == [1, 2, 3, 4, 5]
+    assert [existing.id for existing in history.store.snapshots.all()] == [1, 2, 3, 4, 5]
     assert history.to_arrow(version="late").equals(before)
     # Readers of changes follow.
     kinds = history.changes(after=4).select(["rowkind", "id"]).to_pylist()
@@ -157,7 +157,9 @@ def test_what_writers_may_need_is_cleaned_only_if_there_are_none(orders: Table) 
     writer = orders.new_write()
     writer.write(pa.table({"id": [2], "item": ["y"]}))
     paths = writer.prepare_commit().paths
-    assert [one.path for one in orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)] == list(paths)
+    assert [orphan.path for orphan in orders.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)] == list(
+        paths
+    )
 
 
 def test_a_writer_is_safe_from_a_cleaner_whose_clock_is_ahead(
@@ -168,10 +170,10 @@ def test_a_writer_is_safe_from_a_cleaner_whose_clock_is_ahead(
     ahead = Catalog(catalog.warehouse, clock=FixedClock(int(time.time() * 1000) + 3 * DAY_MS))
     cleaned = []
 
-    def sleeping(self: FileIO, path: str, data: bytes, **how: bool) -> bool:
+    def sleeping(self: FileIO, path: str, data: bytes, **named: bool) -> bool:
         if path.endswith("snapshot-2") and not cleaned:
             cleaned.append(ahead.table("shop.orders").remove_orphan_files())
-        return create(self, path, data, **how)
+        return create(self, path, data, **named)
 
     monkeypatch.setattr(FileIO, "create_exclusively", sleeping)
     orders.write(pa.table({"id": [2], "item": ["y"]}))
@@ -250,7 +252,7 @@ def test_changelogs_outlive_their_snapshots(catalog: Catalog, clock: FixedClock)
     with pytest.raises(NotFound, match="Snapshot 2 does not exist"):
         list(plan_changes(request, 1, 5))
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
-    assert [row["item"] for split in plan_changes(request, 2, 5) for one in split.read() for row in one.to_pylist()] == [
+    assert [row["item"] for split in plan_changes(request, 2, 5) for changes in split.read() for row in changes.to_pylist()] == [
         "2", "3", "4"
     ]  # fmt: skip
 

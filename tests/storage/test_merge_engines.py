@@ -13,7 +13,7 @@ COLUMNS = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(10, 2), "t": pa
 
 def make(catalog: Catalog, **options: Any) -> Table:
     given = {"bucket": 1, "write-only": True} | {
-        key.replace("__", ".").replace("_", "-"): one for key, one in options.items()
+        key.replace("__", ".").replace("_", "-"): value for key, value in options.items()
     }
     return catalog.create_table("a.b", pa.schema(list(COLUMNS.items())), primary_key=["id"], options=given)
 
@@ -25,7 +25,7 @@ def write(table: Table, *rows: tuple[Any, ...]) -> None:
     table.write(batch, row_kind_column="op")
 
 
-def found(table: Table) -> list[tuple[Any, ...]]:
+def rows_of(table: Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
 
 
@@ -36,11 +36,11 @@ def test_a_sum_takes_values_back_within_a_write_between_writes_and_after_compact
     table = make(catalog, **SUM)
     write(table, (1, 10, Decimal("1.50"), "x", 1, "+I"), (1, 5, Decimal("0.25"), "y", 1, "+I"))
     write(table, (1, 4, Decimal("0.50"), None, None, "-U"), (1, 1, None, None, None, "-D"))
-    assert found(table)[0][:3] == (1, 10, Decimal("1.25"))
+    assert rows_of(table)[0][:3] == (1, 10, Decimal("1.25"))
     table.compact()
-    assert found(table)[0][:3] == (1, 10, Decimal("1.25"))
+    assert rows_of(table)[0][:3] == (1, 10, Decimal("1.25"))
     write(table, (1, 3, Decimal("1.00"), None, None, "-D"))
-    assert found(table)[0][:3] == (1, 7, Decimal("0.25"))
+    assert rows_of(table)[0][:3] == (1, 7, Decimal("0.25"))
 
 
 def test_a_sum_that_does_not_fit_is_an_error(catalog: Catalog) -> None:
@@ -57,7 +57,7 @@ def test_a_function_that_cannot_take_back_says_so_or_ignores_it(catalog: Catalog
     options = {"fields__n__aggregate_function": "max", "fields__n__ignore_retract": True}
     table = make(catalog, merge_engine="aggregation", **options)
     write(table, (1, 1, None, None, None, "+I"), (1, 9, None, None, None, "-D"))
-    assert found(table)[0][1] == 1
+    assert rows_of(table)[0][1] == 1
 
 
 def test_a_delete_removes_the_row_where_the_option_says_so(catalog: Catalog) -> None:
@@ -68,13 +68,13 @@ def test_a_delete_removes_the_row_where_the_option_says_so(catalog: Catalog) -> 
         table = make(catalog, merge_engine=engine, **options)
         write(table, (1, 1, None, "a", 1, "+I"), (2, 2, None, "b", 2, "+I"))
         write(table, (1, 1, None, "a", 1, "-D"))
-        assert [row[0] for row in found(table)] == [2]
+        assert [row[0] for row in rows_of(table)] == [2]
         write(table, (1, 5, None, None, None, "+I"))
-        assert found(table)[0] == (1, 5, None, None, None)
+        assert rows_of(table)[0] == (1, 5, None, None, None)
         table.compact()
-        assert found(table)[0] == (1, 5, None, None, None)
+        assert rows_of(table)[0] == (1, 5, None, None, None)
         assert table.delete("id = 2") is not None
-        assert [row[0] for row in found(table)] == [1]
+        assert [row[0] for row in rows_of(table)] == [1]
         catalog.drop_table("a.b")
 
 
@@ -83,9 +83,9 @@ def test_a_retraction_in_a_sequence_group_leaves_nulls_and_takes_sums_back(catal
     table = make(catalog, merge_engine="partial-update", **options)
     write(table, (1, 10, None, "one", 1, "+I"), (1, 5, None, "two", 2, "+I"))
     write(table, (1, 10, None, "gone", 3, "-D"))
-    assert found(table) == [(1, 5, None, None, 3)]
+    assert rows_of(table) == [(1, 5, None, None, 3)]
     write(table, (1, 1, None, "late", 2, "+I"))
-    assert found(table) == [(1, 6, None, None, 3)]
+    assert rows_of(table) == [(1, 6, None, None, 3)]
 
 
 def test_an_engine_that_cannot_take_retractions_refuses_them(catalog: Catalog) -> None:
@@ -98,29 +98,29 @@ def test_an_engine_that_cannot_take_retractions_refuses_them(catalog: Catalog) -
         catalog.drop_table("a.b")
     table = make(catalog, merge_engine="partial-update", ignore_delete=True)
     write(table, (1, 1, None, None, None, "+I"), (1, None, None, "x", None, "-D"))
-    assert found(table) == [(1, 1, None, None, None)]
+    assert rows_of(table) == [(1, 1, None, None, None)]
 
 
 def test_rows_of_a_first_row_table_appear_when_they_are_compacted(catalog: Catalog) -> None:
     table = make(catalog, merge_engine="first-row")
     write(table, (1, 1, None, None, None, "+I"))
-    assert found(table) == []
+    assert rows_of(table) == []
     table.compact()
-    assert len(found(table)) == 1
+    assert len(rows_of(table)) == 1
     catalog.drop_table("a.b")
     table = make(catalog, merge_engine="first-row", write_only=False)
     write(table, (1, 1, None, None, None, "+I"))
     write(table, (1, 2, None, None, None, "+I"))
-    assert found(table) == [(1, 1, None, None, None)]
+    assert rows_of(table) == [(1, 1, None, None, None)]
 
 
 def test_update_befores_are_dropped_on_request(catalog: Catalog) -> None:
     table = make(catalog, ignore_update_before=True)
     write(table, (1, 1, None, None, None, "+I"))
     write(table, (1, 1, None, None, None, "-U"))
-    assert len(found(table)) == 1
+    assert len(rows_of(table)) == 1
     write(table, (1, 1, None, None, None, "-D"))
-    assert found(table) == []
+    assert rows_of(table) == []
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,14 @@ def changes(decoded: Decoded) -> list[tuple[Any, ...]]:
 
 
 def test_each_op_is_its_rows_in_the_order_of_the_messages() -> None:
-    one, two = {"id": 1, "name": "one"}, {"id": 1, "name": "two"}
+    first, two = {"id": 1, "name": "one"}, {"id": 1, "name": "two"}
     got = decode(
         debezium(),
-        {"before": None, "after": one, "op": "r", "ts_ms": 1, "transaction": None},
-        {"before": one, "after": two, "op": "u"},
+        {"before": None, "after": first, "op": "r", "ts_ms": 1, "transaction": None},
+        {"before": first, "after": two, "op": "u"},
         None,
         {"before": two, "after": None, "op": "d"},
-        {"after": one, "op": "c"},
+        {"after": first, "op": "c"},
         b"",
     )
     assert changes(got) == [
@@ -129,23 +129,23 @@ def test_what_a_message_tells_of_its_change_goes_with_each_of_its_rows() -> None
         {"before": None, "after": row, "source": {"db": "m", "collection": "c", "ts_ms": "soon"}, "op": "c"},
         metadata=keys,
     )
-    told = {key: column.to_pylist() for key, column in got.metadata.items()}
-    assert list(told) == [
+    metadata = {key: column.to_pylist() for key, column in got.metadata.items()}
+    assert list(metadata) == [
         *("schema", "ingestion-timestamp", "source.timestamp", "source.database", "source.schema", "source.table"),
         "source.properties",
     ]
-    assert told["schema"] == [None] * 4
+    assert metadata["schema"] == [None] * 4
     moment = datetime(2020, 5, 13, 9, 32, 10, 904000, tzinfo=UTC)
-    assert told["ingestion-timestamp"][:2] == [moment, moment] and told["ingestion-timestamp"][3] is None
-    assert told["source.timestamp"][:2] == [datetime(2020, 5, 13, 9, 32, 10, tzinfo=UTC)] * 2
-    assert told["source.timestamp"][3] is None
-    assert told["source.database"] == ["inventory", "inventory", "postgres", "m"]
-    assert told["source.schema"] == [None, None, "inventory", None]
-    assert told["source.table"] == ["products", "products", "products", "c"]
-    properties = dict(told["source.properties"][0])
+    assert metadata["ingestion-timestamp"][:2] == [moment, moment] and metadata["ingestion-timestamp"][3] is None
+    assert metadata["source.timestamp"][:2] == [datetime(2020, 5, 13, 9, 32, 10, tzinfo=UTC)] * 2
+    assert metadata["source.timestamp"][3] is None
+    assert metadata["source.database"] == ["inventory", "inventory", "postgres", "m"]
+    assert metadata["source.schema"] == [None, None, "inventory", None]
+    assert metadata["source.table"] == ["products", "products", "products", "c"]
+    properties = dict(metadata["source.properties"][0])
     assert len(properties) == 14
     assert properties["gtid"] is None and properties["server_id"] == "223344" and properties["snapshot"] == "false"
-    assert len(told["source.properties"][2]) == 11
+    assert len(metadata["source.properties"][2]) == 11
 
 
 def test_only_the_metadata_that_is_asked_for_is_read() -> None:

@@ -128,11 +128,11 @@ def test_canals_messages_hold_several_rows_and_what_they_were() -> None:
         *(("-U", 3, "same", 0), ("+U", 3, "same", 0), ("+I", 5, "five", 1), ("-D", 5, "five", 3)),
     ]
     format_ = made("canal-json")
-    told = decode(format_, update, insert, metadata=tuple(format_.readable_metadata)).metadata
-    assert told["database"].to_pylist() == ["shop"] * 6 + ["other"]
-    assert told["event-timestamp"][0].as_py() == datetime(2020, 5, 13, 12, 39, 6, tzinfo=UTC)
-    assert told["pk-names"][0].as_py() == ["id"] and told["sql-type"][0].as_py() == [("id", 4), ("name", 12)]
-    assert told["ingestion-timestamp"][6].as_py() is None
+    metadata = decode(format_, update, insert, metadata=tuple(format_.readable_metadata)).metadata
+    assert metadata["database"].to_pylist() == ["shop"] * 6 + ["other"]
+    assert metadata["event-timestamp"][0].as_py() == datetime(2020, 5, 13, 12, 39, 6, tzinfo=UTC)
+    assert metadata["pk-names"][0].as_py() == ["id"] and metadata["sql-type"][0].as_py() == [("id", 4), ("name", 12)]
+    assert metadata["ingestion-timestamp"][6].as_py() is None
     only = decode(made("canal-json", {"database.include": "sh.*", "table.include": "products"}), update, insert)
     assert only.messages.to_pylist() == [0] * 6 and only.malformed == ()
 
@@ -180,12 +180,12 @@ def test_goldengates_messages_hold_the_row_before_and_after() -> None:
         "current_ts": "2020-05-13 15:40:07",
         "primary_keys": ["ID"],
     }
-    one, two = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    first, two = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
     format_ = made("ogg-json")
     got = decode(
         format_,
-        {**head, "op_type": "I", "after": one},
-        {**head, "op_type": "U", "before": one, "after": two},
+        {**head, "op_type": "I", "after": first},
+        {**head, "op_type": "U", "before": first, "after": two},
         {**head, "op_type": "D", "before": two},
         {**head, "op_type": "T"},
         metadata=("primary-keys", "event-timestamp"),

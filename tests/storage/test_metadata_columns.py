@@ -63,10 +63,10 @@ def rows(keys: list[int], value: int, part: str = "a") -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def sources(table: Table, *names: str, **how: Any) -> list[tuple[Any, ...]]:
-    found = table.to_arrow(columns=["k", *names], **how).sort_by("k")
-    assert found.column_names == ["k", *names]
-    return [tuple(row.values()) for row in found.to_pylist()]
+def sources(table: Table, *names: str, **arguments: Any) -> list[tuple[Any, ...]]:
+    sorted_rows = table.to_arrow(columns=["k", *names], **arguments).sort_by("k")
+    assert sorted_rows.column_names == ["k", *names]
+    return [tuple(row.values()) for row in sorted_rows.to_pylist()]
 
 
 def test_the_winning_row_tells_before_and_after_a_compaction(orders: Table) -> None:
@@ -156,18 +156,18 @@ def test_a_rescale_keeps_what_is_known(tmp_path: Path) -> None:
     for part in "ab":
         table.write(rows([0, 1, 2, 3], 1, part), commit_id=CommitId(f"job {part}"))
     table.rescale(2)
-    found = table.to_arrow(columns=["p", "job", "snapshot_id"]).to_pylist()
-    assert {tuple(row.values()) for row in found} == {("a", "job a", 1), ("b", "job b", 2)}
+    origins = table.to_arrow(columns=["p", "job", "snapshot_id"]).to_pylist()
+    assert {tuple(row.values()) for row in origins} == {("a", "job a", 1), ("b", "job b", 2)}
 
 
 def test_what_expired_snapshots_wrote_is_of_no_known_one(orders: Table) -> None:
     orders.compact(full=True)
     orders.write(rows([4], 3), commit_id=CommitId("job 3"))
     orders.compact(full=True)
-    assert [one for _, one in sources(orders, "snapshot_id")] == [1, 2, 2, 4]
+    assert [snapshot_id for _, snapshot_id in sources(orders, "snapshot_id")] == [1, 2, 2, 4]
     orders.expire(retain_last=2)
-    assert [one for _, one in sources(orders, "snapshot_id")] == [None, None, None, 4]
-    assert [one for _, one in sources(orders, "job")] == [None, None, None, "job 3"]
+    assert [snapshot_id for _, snapshot_id in sources(orders, "snapshot_id")] == [None, None, None, 4]
+    assert [job for _, job in sources(orders, "job")] == [None, None, None, "job 3"]
 
 
 def test_a_branch_knows_what_main_wrote_before_it_and_main_what_it_takes_over(orders: Table) -> None:
@@ -183,7 +183,7 @@ def test_a_branch_knows_what_main_wrote_before_it_and_main_what_it_takes_over(or
     assert merged is not None
     assert merged.id == 3
     assert sources(orders, "job", "snapshot_id")[:2] == [(1, "job 1", 1), (2, "job 2", 2)]
-    assert [one for _, one in sources(orders, "snapshot_id")][2:] == [3, 3]
+    assert [snapshot_id for _, snapshot_id in sources(orders, "snapshot_id")][2:] == [3, 3]
     branch.write(rows([5], 9), commit_id=CommitId("mender", 2))
     orders.branches.merge("b")
     latest = orders.snapshot()

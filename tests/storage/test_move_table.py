@@ -50,15 +50,15 @@ def rows(*ids: int) -> pa.Table:
 def content(catalog: Catalog, name: str) -> dict[str, Any]:
     """All that a table shows, but for what closing and opening put on top."""
     table = catalog.table(name)
-    assert [str(one) for one in table.check(deep=True)] == []
+    assert [str(problem) for problem in table.check(deep=True)] == []
     return {
         "rows": sorted(table.to_arrow()["id"].to_pylist()),
-        "tags": [(one.name, one.snapshot.id) for one in table.tags.list()],
+        "tags": [(tag.name, tag.snapshot.id) for tag in table.tags.list()],
         "branches": {
-            one: sorted(catalog.table(f"{name}$branch_{one}").to_arrow()["id"].to_pylist())
-            for one in table.branches.names()
+            branch: sorted(catalog.table(f"{name}$branch_{branch}").to_arrow()["id"].to_pylist())
+            for branch in table.branches.names()
         },
-        "consumers": [(one.name, one.next_snapshot_id) for one in table.consumers.list()],
+        "consumers": [(consumer.name, consumer.next_snapshot_id) for consumer in table.consumers.list()],
         "versions": table.store.snapshots.ids()[:2],
     }
 
@@ -76,7 +76,7 @@ def test_a_renamed_table_has_all_that_it_had() -> None:
         old.write(rows(9))
     catalog.table(BILLS).write(rows(9))
     assert 9 in catalog.table(BILLS).to_arrow()["id"].to_pylist()
-    assert [one.name for one in catalog.former_names(BILLS)] == [ORDERS]
+    assert [former_name.name for former_name in catalog.former_names(BILLS)] == [ORDERS]
 
 
 def test_whoever_comes_after_one_that_died_ends_it() -> None:
