@@ -127,7 +127,7 @@ def _open_publications(reach: Reach) -> Outcome:
         (
             str(each.number),
             each.branch,
-            each.how,
+            each.kind,
             ", ".join(each.tables),
             ", ".join(each.done),
             each.outcome or "",

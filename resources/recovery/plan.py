@@ -71,16 +71,16 @@ class GoodTable:
     name: str
     bad: int
     head: int
-    how: MadeGood
+    made_good: MadeGood
 
     @property
     def repaired_by(self) -> str:
         """The recovery that put it right; empty if none did."""
-        return self.how.recovery
+        return self.made_good.recovery
 
     def describe(self) -> str:
         """Why nothing happens to it, in a sentence."""
-        return f"stays: {self.how.describe()}"
+        return f"stays: {self.made_good.describe()}"
 
 
 @dataclass(frozen=True)

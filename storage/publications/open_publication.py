@@ -15,13 +15,13 @@ class OpenPublication:
     branch: str
     tables: tuple[str, ...]
     done: tuple[str, ...]
-    how: Literal["merges", "replaces main", "adopts"]
+    kind: Literal["merges", "replaces main", "adopts"]
     outcome: Outcome | None
 
     def __str__(self) -> str:
         decided = {None: "nothing is decided", UNDONE: "it is being undone", REPLACING: "mains are being replaced"}
         return (
-            f"Publication {self.number} of branch {self.branch!r} ({self.how}) is open: {', '.join(self.done) or 'none'} of "
+            f"Publication {self.number} of branch {self.branch!r} ({self.kind}) is open: {', '.join(self.done) or 'none'} of "
             f"{', '.join(self.tables)} done, {decided.get(self.outcome, self.outcome)}. {self.advice()}"
         )
 

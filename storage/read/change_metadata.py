@@ -74,7 +74,7 @@ def origins_of_changelog(
     places = (
         {entry.place: _origin_at(store, entry.place, gone, origins) for entry in changelog} if origins.files else {}
     )
-    return Origins({entry.file.name: places.get(entry.place, FileOrigin()) for entry in changelog}, origins.told)
+    return Origins({entry.file.name: places.get(entry.place, FileOrigin()) for entry in changelog}, origins.snapshots)
 
 
 def _origin_at(store: TableStore, place: Place, gone: Sequence[ManifestEntry], origins: Origins) -> FileOrigin:
@@ -123,4 +123,4 @@ def _column(name: str, kinds: pa.Array, ids: np.ndarray, partition: str, origins
     if key == "partition":
         return pa.repeat(pa.scalar(partition, kind), len(kinds))
     assert key is not None
-    return of_snapshots(key, ids, origins.told, kind)
+    return of_snapshots(key, ids, origins.snapshots, kind)

@@ -77,7 +77,7 @@ class Origins:
     """Where the rows of some files come from, by the files' names; and what is told of the snapshots."""
 
     files: Mapping[str, FileOrigin] = field(default_factory=dict)
-    told: Mapping[int, Told] = field(default_factory=dict)
+    snapshots: Mapping[int, Told] = field(default_factory=dict)
 
     def of(self, sections: Iterable[Section]) -> "Origins":
         """The same of the files of some sections."""
@@ -85,7 +85,7 @@ class Origins:
             return self
         files = {file.name: self.files[file.name] for section in sections for file in section.files}
         known = {snapshot_id for origin in files.values() for snapshot_id in origin.snapshots}
-        return Origins(files, {known_id: self.told[known_id] for known_id in known if known_id in self.told})
+        return Origins(files, {known_id: self.snapshots[known_id] for known_id in known if known_id in self.snapshots})
 
 
 def origins_of(store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> Origins:

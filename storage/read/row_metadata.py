@@ -61,7 +61,7 @@ class RowMetadata:
     def _column(self, name: str, key: str, rows: pa.RecordBatch, files: np.ndarray, ids: np.ndarray | None) -> pa.Array:
         kind = metadata_field(name).type
         if ids is not None and key in OF_SNAPSHOTS:
-            return of_snapshots(key, ids, self._sources.origins.told, kind)
+            return of_snapshots(key, ids, self._sources.origins.snapshots, kind)
         match key:
             case "sequence_number":
                 numbers = rows.column(SEQUENCE_NUMBER) if SEQUENCE_NUMBER in self.stored else None

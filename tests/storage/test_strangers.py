@@ -217,7 +217,7 @@ def test_what_undoing_would_do_to_tables_that_are_gone_or_being_replaced_is_told
         patch.setattr(Branches, "replace_closed_main", dying)
         branches.replace_main()
     [left] = catalog.publications()
-    assert (left.how, left.outcome) == ("replaces main", "replacing")
+    assert (left.kind, left.outcome) == ("replaces main", "replacing")
     assert "undo" not in left.advice()
     assert "cannot be undone" in catalog.foresee_recovery(undo=True)[1]["shop.orders"]
     assert "takes the branch over" in catalog.foresee_recovery()[1]["shop.orders"]
