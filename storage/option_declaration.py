@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 from .errors import InvalidRequest
@@ -67,8 +68,14 @@ class Options:
     @classmethod
     def read(cls, texts: Mapping[str, str]) -> Self:
         """Return the options of `texts`, defaults filled in. Raises InvalidRequest that names the bad option."""
+        return cls._of_items(tuple(texts.items()))
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def _of_items(cls, items: tuple[tuple[str, str], ...]) -> Self:
+        """The same of pairs. A schema is asked for its options at every turn, and they stay what they are."""
         values = {}
-        texts = in_one_spelling(texts)
+        texts = in_one_spelling(dict(items))
         for declared in dataclasses.fields(cls):
             key = declared.metadata["key"]
             if key in texts:
