@@ -80,10 +80,10 @@ def test_a_table_is_opened_though_its_main_is_replaced_at_that_moment(
     wanted = ["fix"]
 
     def list_then_replace(self: SchemaFiles) -> list[int]:
-        names = listed(self)
+        schema_ids = listed(self)
         if wanted:
             forked.branches.replace_main(wanted.pop())
-        return names
+        return schema_ids
 
     monkeypatch.setattr(SchemaFiles, "ids", list_then_replace)
     assert rows(catalog.table(str(forked.identifier))) == FIXED

@@ -96,7 +96,11 @@ def test_what_others_have_written_is_named_and_the_advice_makes_it_readable(
         with pytest.raises(InvalidRequest, match=next(iter(advised))):
             table.to_arrow()
     for deep in (False, True):
-        (line,) = (str(line) for line in table.check(deep=deep) if "-U or -D" in str(line) and "data file" in str(line))
+        (line,) = (
+            str(problem)
+            for problem in table.check(deep=deep)
+            if "-U or -D" in str(problem) and "data file" in str(problem)
+        )
         assert "1 rows of kind -U or -D" in line
         assert next(iter(advised)) in line
     table = table.alter(SetOptions(advised))

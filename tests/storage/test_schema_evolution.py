@@ -77,7 +77,7 @@ def test_a_key_column_may_be_renamed(catalog: Catalog) -> None:
     table.write(pa.table({"id": [1, 2], "v": ["a", "b"]}))
     changed = table.alter(RenameColumn("id", "key"))
     changed.write(pa.table({"key": [2, 3], "v": ["B", "c"]}))
-    assert sorted(change["key"] for change in changed.to_arrow().to_pylist()) == [1, 2, 3]
+    assert sorted(record["key"] for record in changed.to_arrow().to_pylist()) == [1, 2, 3]
     assert changed.to_arrow(where="key = 2").to_pylist() == [{"key": 2, "v": "B"}]
     changed.compact()
     assert changed.to_arrow(where="key = 1").to_pylist() == [{"key": 1, "v": "a"}]

@@ -43,13 +43,13 @@ def test_keys_are_told_that_read_otherwise(tmp_path: Path, kind: str, seed: int)
     for after, until in combinations(states, 2):
         old, new = states[after], states[until]
         differing = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
-        named = {
+        touched_keys = {
             key
             for split in plan_touched(request, after, until)
             for batch in split.read()
             for key in batch.column("k").to_pylist()
         }
-        assert differing <= named, (kind, seed, after, until)
+        assert differing <= touched_keys, (kind, seed, after, until)
 
 
 def _change(table: Table, chance: random.Random) -> None:

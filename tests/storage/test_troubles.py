@@ -152,7 +152,7 @@ def test_a_branch_has_troubles_of_its_own(table: Table) -> None:
     write(branch, 4)
     assert table.troubles() == []
     assert [trouble.kind for trouble in branch.troubles()] == ["compaction"]
-    assert any("$branch_fix" in str(trouble) for trouble in table.check() if isinstance(trouble, FailedWork))
+    assert any("$branch_fix" in str(problem) for problem in table.check() if isinstance(problem, FailedWork))
     table.branches.delete("fix")
     assert not Path(branch.store.paths.trouble_directory).exists()
 
