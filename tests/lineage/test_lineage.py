@@ -230,13 +230,13 @@ def test_options_that_lead_to_no_store_are_explained(options: dict[str, str], me
 
 def test_a_store_of_ones_own_is_found_by_its_entry_point(store: LineageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     class Own:
-        name = "graph"
+        name, value, dist = "graph", "of_ones_own", None
 
         def load(self) -> object:
             return lambda options: store if options["graph.host"] == "here" else None
 
     monkeypatch.setattr(
-        "lineage.store.entry_points", lambda group: [Own()] if group == "snapline.lineage_stores" else []
+        "storage.extensions._installed", lambda group, path: (Own(),) if group == "snapline.lineage_stores" else ()
     )
     assert open_lineage_store({"lineage-meta": "graph", "graph.host": "here"}) is store
 
