@@ -10,6 +10,8 @@ from collections.abc import Set as AbstractSet
 from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
+from .extensions import extension_names
+from .file_formats import compressions_of, file_format_names
 from .known_options import accepted_for, refused_for
 from .log_options import AT_READ, CLIENT_OPTIONS, SYSTEM, LogOptions, check_protocol, has_log
 from .option_declaration import Options
@@ -23,32 +25,11 @@ _DAY_MS = 86_400_000
 
 _OF_FILES = {"file.format", "file.format.per.level", "file.compression", "file.compression.per.level"}
 
-# What each format of data files calls the compressions that options name.
-COMPRESSIONS: dict[str, dict[str, str]] = {
-    "parquet": {
-        "zstd": "zstd",
-        "snappy": "snappy",
-        "lz4": "lz4",
-        "gzip": "gzip",
-        "none": "none",
-        "uncompressed": "none",
-    },
-    "orc": {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"},
-    "avro": {
-        "zstd": "zstd",
-        "snappy": "snappy",
-        "gzip": "deflate",
-        "zlib": "deflate",
-        "deflate": "deflate",
-        "none": "none",
-        "null": "none",
-    },
-}
-
-# Names of Avro's that Paimon's Java library does not know: tables that have them are written as before, others get none.
-_NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}
-
 STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9]\d*\)")
+
+MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+# The group of entry points by which packages add others.
+MERGE_ENGINES_OF_OTHERS = "snapline.merge_engines"
 
 # Options that change how the bytes of a table must be read or written, and the values that this store understands.
 _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
@@ -58,7 +39,6 @@ _UNDERSTOOD_FOR_READING: dict[str, tuple[str, ...]] = {
     "sequence.snapshot-ordering": ("false",),
     "type": ("table",),
     "query-auth.enabled": ("false",),
-    "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
     "manifest.format": ("avro",),
     # With it, indexes of deletion vectors and keys lie in the directories of buckets, where they are not looked for.
     "index-file-in-data-file-dir": ("false",),
@@ -68,7 +48,6 @@ _UNDERSTOOD_FOR_WRITING: dict[str, tuple[str, ...]] = {
     "data-evolution.enabled": ("false",),
     "row-tracking.enabled": ("false",),
     "changelog-producer": ("none", "input", "lookup", "full-compaction"),
-    "file.format": ("parquet", "orc", "avro"),
     # Of the others, a metastore would have to be told.
     "metadata.iceberg.storage": ("disabled", "table-location", "hadoop-catalog"),
 }
@@ -99,6 +78,8 @@ _PREFIXES_OF_FILES = {"data-file.prefix", "changelog-file.prefix"}
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
     """Raise Unsupported, naming the option, if this store would misread (or miswrite) the table."""
     understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
+    understood |= {"merge-engine": (*MERGE_ENGINES, *extension_names(MERGE_ENGINES_OF_OTHERS))}
+    understood |= {"file.format": tuple(file_format_names())} if for_writing else {}
     doing = "written" if for_writing else "read"
     for key, values in understood.items():
         given = options.get(key, values[0]).strip().lower()
@@ -294,13 +275,13 @@ def _check_stats_modes(read: TableOptions, texts: Mapping[str, str], keys: Abstr
 
 def _check_files(read: TableOptions) -> None:
     """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
-    if read.file_format.lower() not in COMPRESSIONS:
+    if read.file_format.lower() not in file_format_names():
         # It is refused by its own name.
         return
     levels = {level for level, _ in (*read.file_format_per_level, *read.file_compression_per_level)}
     for level in (-1, *sorted(levels)):
         kind, compression = read.format_of_level(level), read.compression_of_level(level)
-        supported = [name for name in COMPRESSIONS[kind] if name not in _NOT_OF_JAVA.get(kind, ())]
+        supported = compressions_of(kind)
         if compression not in supported:
             raise InvalidRequest(
                 f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: {', '.join(supported)}."

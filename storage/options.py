@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .errors import InvalidRequest
+from .file_formats import file_format_names
 from .iceberg_options import IcebergOptions
 from .option_declaration import option
 from .retention_options import RetentionOptions
@@ -350,9 +351,9 @@ class TableOptions(IcebergOptions, RetentionOptions):
     def format_of_level(self, level: int) -> str:
         """The format of data files on a level. Raises InvalidRequest for one that cannot be written."""
         wanted = dict(self.file_format_per_level).get(level, self.file_format).lower()
-        if wanted not in ("parquet", "orc", "avro"):
+        if wanted not in file_format_names():
             given = "file.format.per.level" if level in dict(self.file_format_per_level) else "file.format"
-            raise InvalidRequest(f"Option {given!r} has {wanted!r}. Supported: parquet, orc, avro.")
+            raise InvalidRequest(f"Option {given!r} has {wanted!r}. Supported: {', '.join(file_format_names())}.")
         return wanted
 
     def compression_of_level(self, level: int) -> str:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from ..data_types import DataType
 from ..errors import InvalidRequest
+from ..file_formats import COMPRESSIONS
 from ..file_io import FileIO
-from ..option_checks import COMPRESSIONS
 from . import avro
 from .data_file import BATCH_ROWS, DataFileReader, DataFileWriter, ExpectedFile, RowRange, codec, damage_named
 

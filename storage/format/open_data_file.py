@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from ..data_types import DataField, DataType
 from ..errors import Unsupported
+from ..file_formats import added_format, file_format_names
 from ..file_io import FileIO
 from ..options import TableOptions
 from .avro_file import AvroReader, AvroWriter
@@ -30,7 +31,12 @@ def open_reader(
         case "avro":
             return AvroReader(file_io, path, types, expected)
         case suffix:
-            raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: parquet, orc, avro.")
+            added = added_format(suffix)
+            if added is None:
+                known = ", ".join(file_format_names())
+                raise Unsupported(f"Data file {path} has format {suffix!r}. Supported for reading: {known}.")
+            reader: DataFileReader = added.open_reader(file_io, path, types, expected)
+            return reader
 
 
 def open_writer(
@@ -48,5 +54,13 @@ def open_writer(
         case "avro":
             types = {name: field.type for name, field in fields.items()}
             return AvroWriter(file_io, path, schema, types, compression)
-        case _:
+        case "parquet":
             return ParquetWriter(file_io, path, schema, fields, options, compression)
+        case suffix:
+            added = added_format(suffix)
+            if added is None:
+                raise Unsupported(
+                    f"Data files of format {suffix!r} cannot be written. Supported: {', '.join(file_format_names())}."
+                )
+            writer: DataFileWriter = added.open_writer(file_io, path, schema, fields, compression)
+            return writer

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from ..errors import InvalidRequest, Unsupported
+from ..file_formats import COMPRESSIONS
 from ..file_io import FileIO
-from ..option_checks import COMPRESSIONS
 from .data_file import (
     BATCH_ROWS,
     DataFileReader,

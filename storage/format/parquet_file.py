@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from ..data_types import DataField
 from ..errors import Unsupported
+from ..file_formats import COMPRESSIONS
 from ..file_io import FileIO
-from ..option_checks import COMPRESSIONS
 from ..options import TableOptions
 from .data_file import (
     BATCH_BYTES,

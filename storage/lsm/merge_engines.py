@@ -6,7 +6,7 @@ comes here: that row stands as it is. Source: `docs/format.md`, "Merge engines".
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
+from ..extensions import extension_names, load_extension
 from ..metadata.schema import KEY_PREFIX, TableSchema
+from ..option_checks import MERGE_ENGINES, MERGE_ENGINES_OF_OTHERS
 from ..retractable import takes_back
 from .aggregators import (
     AggregateOptions,
@@ -79,6 +81,40 @@ class MergeEngine(ABC):
     def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
         """Why rows of kind -U and -D cannot be merged with others of their keys, and what to do; None if they can."""
         return None
+
+
+class ColumnEngine(MergeEngine):
+    """Makes each value of a row from the values that the rows of the key have in that column: what engines of other packages
+    begin with. It takes no rows of kind -U and -D, unless `takes_back`.
+    """
+
+    takes_back: bool = False
+
+    def __init__(self, order_by: Sequence[str] = ()) -> None:
+        """`order_by`: columns of `sequence.field`, by which the rows of a key come in order."""
+        self.order_by = tuple(order_by)
+
+    @abstractmethod
+    def merge_column(self, name: str, column: pa.Array, groups: Groups) -> pa.Array:
+        """One value for each group, of the column's type. `name`: the column's."""
+
+    def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
+        if not self.takes_back and groups.retracts.any():
+            raise InvalidRequest(self._refusal)
+        merged = _start(rows, groups, self.keys)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if name not in merged:
+                merged[name] = self.merge_column(name, column, groups)
+        return _finish(rows, merged)
+
+    def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
+        return None if self.takes_back else self._refusal
+
+    @property
+    def _refusal(self) -> str:
+        return (
+            f"The merge engine {type(self).__name__} takes no rows of kind -U or -D. Set 'ignore-delete' to drop them."
+        )
 
 
 class Deduplicate(MergeEngine):
@@ -362,6 +398,11 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
     order_by = options.sequence_field
     for name in order_by:
         schema.field(name)
+    added: Callable[[TableSchema], MergeEngine] | None = load_extension(
+        MERGE_ENGINES_OF_OTHERS, options.merge_engine, "merge engine", MERGE_ENGINES
+    )
+    if added is not None:
+        return added(schema)
     if options.merge_engine == "deduplicate":
         return Deduplicate(order_by)
     if options.merge_engine == "first-row" and options.changelog_producer not in ("none", "lookup"):
@@ -397,9 +438,9 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
             )
         removing = removing_fields(schema.options, groups)
         return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove, removing=removing)
+    others = "".join(f", {name}" for name in extension_names(MERGE_ENGINES_OF_OTHERS))
     raise Unsupported(
-        f"Merge engine {options.merge_engine!r} is not supported. "
-        "Supported: deduplicate, partial-update, aggregation, first-row."
+        f"Merge engine {options.merge_engine!r} is not supported. Supported: {', '.join(MERGE_ENGINES)}{others}."
     )
 
 

@@ -5,11 +5,11 @@ readers do not see until a compaction has moved it to real buckets. Source: `doc
 from dataclasses import replace
 
 from ..errors import InvalidRequest
+from ..file_formats import COMPRESSIONS
 from ..metadata.manifest import POSTPONED_BUCKET
 from ..metadata.schema import TableSchema
 from ..metadata.schema_check import check_avro
 from ..metadata.table_store import TableStore
-from ..option_checks import COMPRESSIONS
 from .data_file_sink import DataFileSink
 
 # Java gives the files of one writer to one reader, in the order in which they were made, and finds the writer by this number.

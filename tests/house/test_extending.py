@@ -20,9 +20,12 @@ def extension(tmp_path: Path) -> Path:
     site = tmp_path / "site"
     shutil.copytree(ROOT / "tests" / "fixtures" / "extension", site)
     snippets = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
+    names = ("actions", "checks", "feather", "highest")
+    tested = ("actions", "lineage_in_memory", "highest", "feather")
     assert {name for name, _ in snippets} == {
-        "my_platform/actions.py", "my_platform/test_actions.py", "my_platform/test_lineage_in_memory.py", "my_platform/checks.py",
-    }  # fmt: skip
+        *(f"my_platform/{name}.py" for name in names),
+        *(f"my_platform/test_{name}.py" for name in tested),
+    }
     for name, code in snippets:
         (site / name).write_text(code)
     points = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -89,6 +92,30 @@ def test_a_catalog_keeps_its_lineage_in_the_store_of_a_package(extension: Path, 
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert "made_of" in made.stdout and " t " in made.stdout
+
+
+TABLE = (
+    "CREATE TABLE shop.best (id BIGINT, points INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', "
+    "'merge-engine' = 'highest', 'file.format' = 'feather'); INSERT INTO shop.best VALUES (1, 5), (2, 7); "
+    "INSERT INTO shop.best VALUES (1, 3), (2, 9); SELECT * FROM shop.best ORDER BY id"
+)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_tables_with_an_engine_and_a_format_of_a_package_are_used_in_sql(
+    extension: Path, tmp_path: Path, engine: str
+) -> None:
+    done = snapline(extension, tmp_path, "sql", "--engine", engine, "--format", "json", TABLE)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout[done.stdout.rindex("\n[") :]) == [{"id": 1, "points": 5}, {"id": 2, "points": 9}], (
+        done.stdout
+    )
+    assert list(tmp_path.rglob("data-*.feather"))
+    # Where the package is not installed.
+    shutil.rmtree(extension)
+    missing = snapline(extension, tmp_path, "sql", "--engine", engine, "SELECT * FROM shop.best")
+    assert missing.returncode == 2 and "'merge-engine' = 'highest'" in missing.stderr, missing.stderr
+    assert "Traceback" not in missing.stderr
 
 
 def test_the_check_of_the_page_can_be_declared(extension: Path, tmp_path: Path) -> None:

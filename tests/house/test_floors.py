@@ -26,6 +26,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "clock",
             "lazy",
             "date_pattern",
+            "extensions",
             "known_options",
             "local_file",
             "option_spelling",
@@ -33,7 +34,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "retractable",
             "storage_options",
         },
-        {"option_declaration", "accepted_values"},
+        {"option_declaration", "accepted_values", "file_formats"},
         {"retention_options", "iceberg_options"},
         {
             "secret",
@@ -84,6 +85,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"drop_table", "rename_table"},
         {"create_table"},
         {"catalog"},
+        {"testing"},
         {"engines"},
     ],
     "lineage": [
