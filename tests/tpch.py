@@ -6,10 +6,15 @@ from pathlib import Path
 
 QUERIES = Path(__file__).parent / "fixtures" / "tpch" / "queries.sql"
 KEYS = {
-    "customer": ["c_custkey"], "lineitem": ["l_orderkey", "l_linenumber"], "nation": ["n_nationkey"],
-    "orders": ["o_orderkey"], "part": ["p_partkey"], "partsupp": ["ps_partkey", "ps_suppkey"],
-    "region": ["r_regionkey"], "supplier": ["s_suppkey"],
-}  # fmt: skip
+    "customer": ["c_custkey"],
+    "lineitem": ["l_orderkey", "l_linenumber"],
+    "nation": ["n_nationkey"],
+    "orders": ["o_orderkey"],
+    "part": ["p_partkey"],
+    "partsupp": ["ps_partkey", "ps_suppkey"],
+    "region": ["r_regionkey"],
+    "supplier": ["s_suppkey"],
+}
 
 
 def generate(scale: str, directory: Path) -> None:

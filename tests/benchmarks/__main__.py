@@ -24,30 +24,51 @@ ROOT = Path(__file__).parent.parent.parent
 SCRIPT = Path(__file__).with_name("measure_side.py")
 # Environments by side; `.` is that of this process.
 SIDES = {
-    "plain": ".", "snapline": ".", "pypaimon": "pypaimon", "pypaimon_rust": "pypaimon", "delta": "peers",
-    "iceberg": "peers", "lance": "peers",
-}  # fmt: skip
+    "plain": ".",
+    "snapline": ".",
+    "pypaimon": "pypaimon",
+    "pypaimon_rust": "pypaimon",
+    "delta": "peers",
+    "iceberg": "peers",
+    "lance": "peers",
+}
 NAMES = {
-    "plain": "plain Parquet", "snapline": "here", "pypaimon": "pypaimon 2.1", "pypaimon_rust": "pypaimon-rust",
-    "delta": "delta-rs", "iceberg": "PyIceberg", "lance": "Lance",
-}  # fmt: skip
+    "plain": "plain Parquet",
+    "snapline": "here",
+    "pypaimon": "pypaimon 2.1",
+    "pypaimon_rust": "pypaimon-rust",
+    "delta": "delta-rs",
+    "iceberg": "PyIceberg",
+    "lance": "Lance",
+}
 EVERY_ROUND = ("plain", "snapline")
 # Title, aim as a ratio to plain Parquet or in seconds or bytes.
 FIGURES = {
-    "load": ("W1 bulk load", ""), "upserts": ("W2 20 upserts", "≤ 1.5× Parquet"),
-    "scan": ("W3 full scan, merged", "≤ 1.2× Parquet"), "scan_2_columns": ("W3 2 of 8 columns", "≤ 1.8× Parquet"),
+    "load": ("W1 bulk load", ""),
+    "upserts": ("W2 20 upserts", "≤ 1.5× Parquet"),
+    "scan": ("W3 full scan, merged", "≤ 1.2× Parquet"),
+    "scan_2_columns": ("W3 2 of 8 columns", "≤ 1.8× Parquet"),
     "scan_text": ("W3 full scan, key of two texts", "≤ 2.5× Parquet"),
-    "lookup": ("W4 point look-up", "≤ 70 ms"), "range": ("W4 1 % key range", ""),
-    "compaction": ("W5 full compaction", "≤ 3 s"), "scan_after": ("W5 full scan after it", "≤ 1× Parquet"),
-    "commits": ("W6 500 commits to 50 partitions", ""), "commit_first": ("W6 commit #5 to #25", ""),
-    "commit_last": ("W6 commit #480 to #500", "as #5"), "metadata_bytes": ("W6 metadata", "≤ 1.2 MB"),
-    "plan": ("W6 open and plan", "< 5 ms"), "plan_1_part": ("W6 plan 1 of 50 partitions", ""),
-    "scan_1_part": ("W6 scan 1 of 50 partitions", ""), "append": ("W7 10 appends", ""),
-    "append_scan": ("W7 full scan", ""), "append_1_part": ("W7 scan 1 of 10 partitions", ""),
-    "scan_at_middle": ("W8 scan at the middle snapshot", ""), "tag": ("W8 create a tag", ""),
-    "branch": ("W8 create a branch", ""), "list_snapshots": ("W9 list 500 snapshots", "< 25 ms"),
+    "lookup": ("W4 point look-up", "≤ 70 ms"),
+    "range": ("W4 1 % key range", ""),
+    "compaction": ("W5 full compaction", "≤ 3 s"),
+    "scan_after": ("W5 full scan after it", "≤ 1× Parquet"),
+    "commits": ("W6 500 commits to 50 partitions", ""),
+    "commit_first": ("W6 commit #5 to #25", ""),
+    "commit_last": ("W6 commit #480 to #500", "as #5"),
+    "metadata_bytes": ("W6 metadata", "≤ 1.2 MB"),
+    "plan": ("W6 open and plan", "< 5 ms"),
+    "plan_1_part": ("W6 plan 1 of 50 partitions", ""),
+    "scan_1_part": ("W6 scan 1 of 50 partitions", ""),
+    "append": ("W7 10 appends", ""),
+    "append_scan": ("W7 full scan", ""),
+    "append_1_part": ("W7 scan 1 of 10 partitions", ""),
+    "scan_at_middle": ("W8 scan at the middle snapshot", ""),
+    "tag": ("W8 create a tag", ""),
+    "branch": ("W8 create a branch", ""),
+    "list_snapshots": ("W9 list 500 snapshots", "< 25 ms"),
     "list_files": ("W9 list their files", "< 25 ms"),
-}  # fmt: skip
+}
 out = Console(stderr=True)
 
 

@@ -56,11 +56,15 @@ def without_checksums() -> Iterator[None]:
     def nothing(*_: Any, **__: Any) -> None: ...
 
     with (
-        patch.object(pq, "ParquetWriter", plain_writer), patch.object(pq, "ParquetFile", plain_file),
-        patch("storage.format.data_file.Sealing", Unsealed), patch.object(parquet_file, "check_parquet_end", nothing),
-        patch.object(parquet_file, "check_parquet_rows", nothing), patch.object(orc_file, "check_orc", nothing),
-        patch.object(avro, "check_avro", nothing), patch.object(Split, "check_files", nothing),
-    ):  # fmt: skip
+        patch.object(pq, "ParquetWriter", plain_writer),
+        patch.object(pq, "ParquetFile", plain_file),
+        patch("storage.format.data_file.Sealing", Unsealed),
+        patch.object(parquet_file, "check_parquet_end", nothing),
+        patch.object(parquet_file, "check_parquet_rows", nothing),
+        patch.object(orc_file, "check_orc", nothing),
+        patch.object(avro, "check_avro", nothing),
+        patch.object(Split, "check_files", nothing),
+    ):
         yield
 
 
@@ -68,11 +72,13 @@ def rows(count: int) -> pa.Table:
     chosen = np.random.default_rng(1)
     return pa.table(
         {
-            "id": np.arange(count), "number": chosen.integers(0, 1 << 40, count), "price": chosen.random(count),
+            "id": np.arange(count),
+            "number": chosen.integers(0, 1 << 40, count),
+            "price": chosen.random(count),
             "text": pa.array([f"text {number}" for number in chosen.integers(0, count, count)]),
             "kind": pa.array(["a", "b", "c"]).take(pa.array(chosen.integers(0, 3, count))),
         }
-    )  # fmt: skip
+    )
 
 
 def measure(what: str, act: Callable[[], object]) -> None:

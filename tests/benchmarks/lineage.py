@@ -61,9 +61,14 @@ def fill(options: dict[str, str], rows: int) -> int:
     for group, place, barrier in barriers(rows):
         moment = _START + timedelta(seconds=barrier)
         row = {
-            "job": f"job{group}_{place}", "barrier_id": barrier, "database": "d", "branch": "main",
-            "snapshot_id": barrier, "create_time": moment, "snapshot_time": moment,
-        }  # fmt: skip
+            "job": f"job{group}_{place}",
+            "barrier_id": barrier,
+            "database": "d",
+            "branch": "main",
+            "snapshot_id": barrier,
+            "create_time": moment,
+            "snapshot_time": moment,
+        }
         sinks.append(row | {"table": f"t{group}_{place}"})
         names = (f"t{group}_{place - 1}", f"side{group}", f"side{(group + 1) % 20}")
         sources += [row | {"table": name} for name in names]

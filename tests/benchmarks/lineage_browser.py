@@ -94,9 +94,10 @@ def make(session: Session, tables: int, snapshots: int) -> None:
             before = [candidate for candidate in range(number // 10 * 10 - 10, number // 10 * 10) if candidate >= 0]
             sources = [newest[source] for source in chance.sample(before, min(3, len(before)))]
             table.write(
-                pa.table({"id": [round_]}), commit_id=CommitId(names[number], round_ + 1),
+                pa.table({"id": [round_]}),
+                commit_id=CommitId(names[number], round_ + 1),
                 properties=sources_property(sources),
-            )  # fmt: skip
+            )
             ref = table.ref()
             assert ref is not None
             newest[number] = ref
@@ -143,8 +144,11 @@ def _laid_out(library: str, graph: Path) -> str:
     try:
         done = subprocess.run(
             ["node", "--stack-size=60000", script, library, graph],
-            cwd=graph.parent, capture_output=True, text=True, timeout=PATIENCE,
-        )  # fmt: skip
+            cwd=graph.parent,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
     except subprocess.TimeoutExpired:
         return f"not in {PATIENCE} s"
     return f"{int(done.stdout):,} ms" if done.returncode == 0 else "fails"

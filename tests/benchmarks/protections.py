@@ -84,8 +84,12 @@ def measure(version: Path) -> dict[str, float]:
         environment = {**os.environ, "PYTHONPATH": str(version)}
         process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, directory, endpoint],
-            cwd=version, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=version,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         with process:

@@ -77,10 +77,15 @@ def main() -> None:
         settings = Settings(home, str(home / "warehouse"), f"jdbc:sqlite:{home / 'lineage.db'}")
         spark = start_spark(settings)
         frame = spark.range(rows).selectExpr(
-            "xxhash64(id) AS id", "cast(id % 1000000 AS int) AS number", "rand(1) * 100 AS price", "randn(2) AS weight",
-            "timestamp_micros(1700000000000000 + id) AS at", "concat('kind ', cast(id % 20 AS string)) AS kind",
-            "concat('name ', cast(id AS string)) AS name", "date_add(DATE'2022-01-01', cast(id % 1000 AS int)) AS day",
-        )  # fmt: skip
+            "xxhash64(id) AS id",
+            "cast(id % 1000000 AS int) AS number",
+            "rand(1) * 100 AS price",
+            "randn(2) AS weight",
+            "timestamp_micros(1700000000000000 + id) AS at",
+            "concat('kind ', cast(id % 20 AS string)) AS kind",
+            "concat('name ', cast(id AS string)) AS name",
+            "date_add(DATE'2022-01-01', cast(id % 1000 AS int)) AS day",
+        )
         schema = spark.createDataFrame([], frame.schema).toArrow().schema
         table = Catalog(settings.warehouse).create_table(
             "bench.t", schema, primary_key=["id"], options={"bucket": BUCKETS, "write-only": True}

@@ -107,8 +107,9 @@ def main() -> None:
                 shown = " ".join(f"Q{number}:{ratio:.2f}" for number, ratio in enumerate(ratios, 1))
                 out.print(
                     f"TPC-H scale {given.scale} on {engine}: {sum(ours):.1f} s here, {sum(plain):.1f} s over plain Parquet, "
-                    f"{sum(ours) / sum(plain):.2f}x; median query {median(ratios):.2f}x; {shown}", soft_wrap=True
-                )  # fmt: skip
+                    f"{sum(ours) / sum(plain):.2f}x; median query {median(ratios):.2f}x; {shown}",
+                    soft_wrap=True,
+                )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,16 @@ import pyarrow as pa
 
 COLUMNS = pa.schema(
     [
-        ("id", pa.int64()), ("number", pa.int32()), ("price", pa.float64()), ("weight", pa.float64()),
-        ("at", pa.timestamp("us")), ("kind", pa.string()), ("name", pa.string()), ("day", pa.date32()),
+        ("id", pa.int64()),
+        ("number", pa.int32()),
+        ("price", pa.float64()),
+        ("weight", pa.float64()),
+        ("at", pa.timestamp("us")),
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("day", pa.date32()),
     ]
-)  # fmt: skip
+)
 # The same with a key of two texts, `region` and `code`, in place of the number.
 TEXT_KEYED = pa.schema([("region", pa.string()), ("code", pa.string()), *list(COLUMNS)[1:]])
 # With a column to partition by.
@@ -25,14 +31,17 @@ def rows(keys: np.ndarray, seed: int) -> pa.Table:
     names = pa.array(np.char.add("name ", random.integers(0, 10**7, count).astype(str)))
     return pa.table(
         [
-            pa.array(keys), pa.array(random.integers(0, 10**6, count, dtype=np.int32)), pa.array(random.random(count) * 100),
+            pa.array(keys),
+            pa.array(random.integers(0, 10**6, count, dtype=np.int32)),
+            pa.array(random.random(count) * 100),
             pa.array(random.normal(size=count)),
             pa.array(1_700_000_000_000_000 + random.integers(0, 10**13, count)).cast(pa.timestamp("us")),
-            _KINDS.take(pa.array(random.integers(0, len(_KINDS), count))), names,
+            _KINDS.take(pa.array(random.integers(0, len(_KINDS), count))),
+            names,
             pa.array(random.integers(19_000, 20_000, count, dtype=np.int32)).cast(pa.date32()),
         ],
         schema=COLUMNS,
-    )  # fmt: skip
+    )
 
 
 def base(count: int) -> pa.Table:

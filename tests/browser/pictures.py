@@ -15,10 +15,13 @@ from tests.browser.visitor import ROOT, Visitor, visitor
 from tests.resources.dagster_server import dagster_server
 
 FLIGHTS = BadDay(
-    table="raw.flights", snapshot=2,
+    table="raw.flights",
+    snapshot=2,
     correction="UPDATE raw.flights SET time_hour = time_hour + INTERVAL 5 HOURS\nWHERE month >= 11",
-    spoilt=("core.flights", "marts.delay_by_weather"), partitions="2013-11, 2013-12", recovery="fix-raw-flights-2",
-)  # fmt: skip
+    spoilt=("core.flights", "marts.delay_by_weather"),
+    partitions="2013-11, 2013-12",
+    recovery="fix-raw-flights-2",
+)
 
 
 BAD_DAY = (

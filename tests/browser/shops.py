@@ -18,9 +18,13 @@ from tests.resources.quick_shop import KEYS
 from tests.resources.test_recovery_refusals import BAD, MENDED, Shop
 
 BAD_PRICES = BadDay(
-    table="raw.orders", snapshot=2, correction=MENDED, spoilt=("core.days", "mart.rainy", "mart.totals"),
-    partitions=f"{KEYS[2]}, {KEYS[3]}", recovery="fix-raw-orders-2",
-)  # fmt: skip
+    table="raw.orders",
+    snapshot=2,
+    correction=MENDED,
+    spoilt=("core.days", "mart.rainy", "mart.totals"),
+    partitions=f"{KEYS[2]}, {KEYS[3]}",
+    recovery="fix-raw-orders-2",
+)
 _RUN = """
 query($id: ID!) { runOrError(runId: $id) { ... on Run { status tags { key value } eventConnection { events {
     __typename ... on ExecutionStepFailureEvent { error { message stack } failureMetadata { description } }
@@ -64,8 +68,10 @@ class UiShop:
         events = run["eventConnection"]["events"]
         pages = {
             entry["label"]: entry["mdStr"]
-            for event in events for entry in event.get("metadataEntries") or [] if "mdStr" in entry
-        }  # fmt: skip
+            for event in events
+            for entry in event.get("metadataEntries") or []
+            if "mdStr" in entry
+        }
         failed = [event for event in events if event["__typename"] == "ExecutionStepFailureEvent"]
         said = [
             (failure["failureMetadata"] or {}).get("description") or failure["error"]["message"] for failure in failed

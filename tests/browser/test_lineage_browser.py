@@ -92,10 +92,16 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         # At 200 % zoom of a small window no page is moved sideways as a whole.
         user.page.set_viewport_size({"width": 640, "height": 500})
         for path in (
-            "/", "/history", "/snapshot?ref=snapline.core.days@2", "/spoilt?ref=snapline.raw.orders@2", "/recoveries",
-            "/recoveries/fix-raw-orders-2?table=mart.totals", "/compare?left=mart.totals@1&right=mart.totals@2",
-            "/column?ref=snapline.mart.totals@1&column=price_sum", "/ancestry?ref=snapline.mart.totals@1",
-        ):  # fmt: skip
+            "/",
+            "/history",
+            "/snapshot?ref=snapline.core.days@2",
+            "/spoilt?ref=snapline.raw.orders@2",
+            "/recoveries",
+            "/recoveries/fix-raw-orders-2?table=mart.totals",
+            "/compare?left=mart.totals@1&right=mart.totals@2",
+            "/column?ref=snapline.mart.totals@1&column=price_sum",
+            "/ancestry?ref=snapline.mart.totals@1",
+        ):
             user.open(f"/snapline{path}")
             assert user.page.evaluate("document.documentElement.scrollWidth") <= 640, path
         assert complaints.said == []

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 _ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
     "--disable-sync",
-]  # fmt: skip
+]
 _WAIT_MS, _RUN_MS = 120_000, 400_000
 WIDTH, HEIGHT = 1280, 800
 

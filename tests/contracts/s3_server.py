@@ -163,9 +163,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         data, time = stored
         headers = {
-            "ETag": tag_of(data), "Last_Modified": f"{time:%a, %d %b %Y %H:%M:%S} GMT",
+            "ETag": tag_of(data),
+            "Last_Modified": f"{time:%a, %d %b %Y %H:%M:%S} GMT",
             "Content_Type": "binary/octet-stream",
-        }  # fmt: skip
+        }
         status = 200
         if wanted := self.headers.get("Range"):
             first, _, last = wanted.removeprefix("bytes=").partition("-")
@@ -190,10 +191,11 @@ class Handler(BaseHTTPRequestHandler):
             if name <= after or name in page:
                 continue
             page[name] = (
-                f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" if separator else
-                f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size><ETag>x</ETag>"
+                f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
+                if separator
+                else f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size><ETag>x</ETag>"
                 f"<LastModified>{time:%Y-%m-%dT%H:%M:%S.000Z}</LastModified></Contents>"
-            )  # fmt: skip
+            )
         wanted = min(self.faults.page_size, int(query.get("max-keys", ["1000"])[0]))
         names = sorted(page)[:wanted]
         body = f"<ListBucketResult><KeyCount>{len(names)}</KeyCount>{''.join(page[name] for name in names)}"

@@ -164,9 +164,11 @@ def test_an_object_is_changed_only_if_it_is_still_what_was_seen(
     path = "bucket/d/file"
     other.write_bytes(path, b"seen")
     acts: dict[str, Callable[[], object]] = {
-        "write": lambda: other.write_bytes(path, b"theirs"), "delete": lambda: other.delete(path),
-        "write the same": lambda: other.write_bytes(path, b"seen"), "nothing": lambda: None,
-    }  # fmt: skip
+        "write": lambda: other.write_bytes(path, b"theirs"),
+        "delete": lambda: other.delete(path),
+        "write the same": lambda: other.write_bytes(path, b"seen"),
+        "nothing": lambda: None,
+    }
     _others_write(mine, path, acts[others])
     was_changed = mine.delete_if(path, b"seen") if change == "delete" else mine.replace_if(path, b"seen", b"mine")
     # Of a deletion nobody can say whose it was: its answer may have been lost.

@@ -52,9 +52,12 @@ class Crowd(Stage):
 
     def prepare(self) -> None:
         options = {
-            "bucket": 2 if self.keyed else -1, "snapshot.num-retained.min": 2, "snapshot.num-retained.max": 12,
-            "num-sorted-run.compaction-trigger": 3, "commit.max-retries": 1000,
-        }  # fmt: skip
+            "bucket": 2 if self.keyed else -1,
+            "snapshot.num-retained.min": 2,
+            "snapshot.num-retained.max": 12,
+            "num-sorted-run.compaction-trigger": 3,
+            "commit.max-retries": 1000,
+        }
         if not self.storage_options:
             # Tries are short there, and many of them meet.
             options |= {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}

@@ -71,9 +71,10 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], Act]] = {
     "replace-moved": (prepare_moved, lambda catalog, table: table.branches.replace_main("fix")),
     "publish": (prepare, lambda catalog, table: catalog.recover() or catalog.branch_set("fix", NAMES).publish()),
     "publish-moved": (
-        prepare_moved, lambda catalog, table: catalog.recover() or catalog.branch_set("fix", NAMES).publish()
+        prepare_moved,
+        lambda catalog, table: catalog.recover() or catalog.branch_set("fix", NAMES).publish(),
     ),
-}  # fmt: skip
+}
 
 
 def change(directory: Path, operation: str) -> None:

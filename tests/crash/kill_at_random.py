@@ -124,8 +124,13 @@ def verdict(directory: Path, at_the_end: bool) -> dict[str, Any]:
         broken += [str(problem) for problem in table.check(deep=True)]
     snapshots = list(table.store.snapshots.all())
     own = [snapshot.commit_identifier for snapshot in snapshots if snapshot.commit_user == "worker"]
-    return {"sound": is_old or is_new, "old": is_old, "begun": begun and begun["kind"], "broken": broken,
-            "twice": len(own) - len(set(own))}  # fmt: skip
+    return {
+        "sound": is_old or is_new,
+        "old": is_old,
+        "begun": begun and begun["kind"],
+        "broken": broken,
+        "twice": len(own) - len(set(own)),
+    }
 
 
 def main(directory: Path, kills: int, seed: int) -> None:

@@ -167,9 +167,13 @@ def stopped_at(directory: Path, operation: str, step: int) -> dict[str, Any]:
         said = answer.read()
     code, end = forked(at_the_end, directory, TABLES[operation])
     return {
-        "step": step, "stopped": stopped, "codes": [os.waitstatus_to_exitcode(status), code], "others": others,
-        "error": json.loads(said) if said else None, "end": end,
-    }  # fmt: skip
+        "step": step,
+        "stopped": stopped,
+        "codes": [os.waitstatus_to_exitcode(status), code],
+        "others": others,
+        "error": json.loads(said) if said else None,
+        "end": end,
+    }
 
 
 def main(root: Path, operation: str, stride: int) -> None:

@@ -27,8 +27,13 @@ SECONDS = amount(8, 600, full=30)
 def act(stage: Stage, script: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, str(HERE / script), json.dumps(asdict(stage))],
-        capture_output=True, text=True, timeout=2 * 3600, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=2 * 3600,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     outcome: dict[str, Any] = json.loads(done.stdout)
     print(outcome)

@@ -129,26 +129,38 @@ JOB = CommitId("job", 7)
 PROTOCOLS = {
     "write": Protocol(keyed, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
     "write and compact": Protocol(
-        lambda path: keyed(path, **{"write-only": False}), lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True
+        lambda path: keyed(path, **{"write-only": False}),
+        lambda table: table.write(rows(1, 50), commit_id=JOB),
+        repeats=True,
     ),
     "write, compact and expire": Protocol(
-        lambda path: keyed(path, **{"write-only": False, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}),
-        lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True,
+        lambda path: keyed(
+            path, **{"write-only": False, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
+        ),
+        lambda table: table.write(rows(1, 50), commit_id=JOB),
+        repeats=True,
     ),
     "changelog": Protocol(
         lambda path: keyed(path, **{"changelog-producer": "input"}),
-        lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True,
+        lambda table: table.write(rows(1, 50), commit_id=JOB),
+        repeats=True,
     ),
-    "new keys in dynamic buckets": Protocol(dynamic, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
+    "new keys in dynamic buckets": Protocol(
+        dynamic, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True
+    ),
     "keys of others in dynamic buckets": Protocol(dynamic, write_beside_another, states_between=True, repeats=True),
-    "overwrite of dynamic buckets": Protocol(dynamic, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True),
+    "overwrite of dynamic buckets": Protocol(
+        dynamic, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True
+    ),
     "roll back dynamic buckets": Protocol(dynamic, lambda table: table.rollback_to(2)),
     "append": Protocol(plain, lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True),
     "overwrite": Protocol(keyed, lambda table: table.overwrite(rows(7, 8), commit_id=JOB), repeats=True),
     "take away": Protocol(
         plain,
         lambda table: table.write(
-            rows(1, 1, text="old").slice(0, 1).append_column("op", pa.array(["-D"])), row_kind_column="op", commit_id=JOB
+            rows(1, 1, text="old").slice(0, 1).append_column("op", pa.array(["-D"])),
+            row_kind_column="op",
+            commit_id=JOB,
         ),
         repeats=True,
     ),
@@ -156,7 +168,9 @@ PROTOCOLS = {
     "mark rows": Protocol(marked, lambda table: table.delete("id < 5")),
     "write and mark": Protocol(
         lambda path: keyed(path, **{"write-only": False, "deletion-vectors.enabled": True}),
-        lambda table: table.write(rows(1, 50), commit_id=JOB), repeats=True, waits=True,
+        lambda table: table.write(rows(1, 50), commit_id=JOB),
+        repeats=True,
+        waits=True,
     ),
     "compact marked rows": Protocol(marked, lambda table: table.compact()),
     "roll marks back": Protocol(marked, lambda table: table.rollback_to(3)),
@@ -170,7 +184,8 @@ PROTOCOLS = {
     "roll back": Protocol(keyed, lambda table: table.rollback_to(2)),
     "create a tag": Protocol(keyed, lambda table: table.tags.create("made", snapshot_id=3)),
     "delete a tag": Protocol(
-        with_branch, lambda table: table.tags.delete("kept") if any(tag.name == "kept" for tag in table.tags.list()) else None
+        with_branch,
+        lambda table: table.tags.delete("kept") if any(tag.name == "kept" for tag in table.tags.list()) else None,
     ),
     "create a branch": Protocol(
         keyed, lambda table: None if "made" in table.branches.names() else table.branches.create("made", snapshot_id=2)
@@ -188,7 +203,7 @@ PROTOCOLS = {
     "remove orphan files": Protocol(
         with_orphans, lambda table: table.remove_orphan_files(older_than=timedelta(0), no_writers=True)
     ),
-}  # fmt: skip
+}
 
 
 def opened(warehouse: Path, file_io: FailingFileIO | None = None) -> Table:

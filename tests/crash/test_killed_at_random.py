@@ -18,8 +18,13 @@ def test_what_the_journal_says_is_in_the_table(tmp_path: Path) -> None:
     seed = int(os.environ.get("SNAPLINE_TEST_SEED") or random.randrange(2**32))
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), str(KILLS), str(seed)],
-        capture_output=True, text=True, timeout=4 * 3600, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=4 * 3600,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, f"SNAPLINE_TEST_SEED={seed}: {done.stderr[-2000:]}"
     kills = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(kills) == KILLS

@@ -43,9 +43,14 @@ def test_a_driver_and_workers_are_killed(tmp_path: Path) -> None:
     done, killed, failed = 0, 0, 0
     for _ in range(DRIVERS):
         with subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-        ) as victim:  # fmt: skip
+            [sys.executable, str(SCRIPT), str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        ) as victim:
             assert victim.stdout is not None
             hits = 0
             for line in victim.stdout:

@@ -44,8 +44,13 @@ def test_who_is_killed_before_any_change_leaves_old_or_new_and_the_retry_lands_o
 ) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), operation, str(amount(STRIDES.get(operation, 1), 1))],
-        capture_output=True, text=True, timeout=600, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(steps) >= FEWEST.get(operation, 6)

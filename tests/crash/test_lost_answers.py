@@ -43,23 +43,31 @@ ACTS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]]
         lambda catalog: catalog.table("d.t").schema.column_names == ["k", "x"],
     ),
     "branch": (
-        lambda catalog: catalog.table("d.t").branches.create("b"), lambda catalog: catalog.table("d.t").branches.names() == ["b"]
+        lambda catalog: catalog.table("d.t").branches.create("b"),
+        lambda catalog: catalog.table("d.t").branches.names() == ["b"],
     ),
     "tag": (
         lambda catalog: catalog.table("d.t").tags.create("t"),
         lambda catalog: "t" in {tag.name for tag in catalog.table("d.t").tags.list()},
     ),
     "drop a tag": (
-        lambda catalog: catalog.table("d.t").tags.delete("kept"), lambda catalog: catalog.table("d.t").tags.list() == []
+        lambda catalog: catalog.table("d.t").tags.delete("kept"),
+        lambda catalog: catalog.table("d.t").tags.list() == [],
     ),
-    "view": (lambda catalog: catalog.views.create("d.w", view()), lambda catalog: catalog.views.names("d") == ["v", "w"]),
+    "view": (
+        lambda catalog: catalog.views.create("d.w", view()),
+        lambda catalog: catalog.views.names("d") == ["v", "w"],
+    ),
     "replace a view": (
         lambda catalog: catalog.views.create("d.v", view("SELECT 1 AS k"), replaces=True),
         lambda catalog: catalog.views.get("d.v").query == "SELECT 1 AS k",
     ),
-    "rename a view": (lambda catalog: catalog.views.rename("d.v", "d.w"), lambda catalog: catalog.views.names("d") == ["w"]),
+    "rename a view": (
+        lambda catalog: catalog.views.rename("d.v", "d.w"),
+        lambda catalog: catalog.views.names("d") == ["w"],
+    ),
     "drop a view": (lambda catalog: catalog.views.drop("d.v"), lambda catalog: catalog.views.names("d") == []),
-}  # fmt: skip
+}
 
 
 class Calls:

@@ -36,8 +36,13 @@ def test_who_is_stopped_before_any_change_and_goes_on_two_days_later_loses_nothi
 ) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), operation, str(amount(STRIDES[operation], 1))],
-        capture_output=True, text=True, timeout=1800, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(steps) >= 3 and [step["stopped"] for step in steps] == [True] * (len(steps) - 1) + [False]

@@ -92,10 +92,12 @@ def test_versions_are_compared_through_renames_and_whatever_columns_are_called(c
     )
     assert comparison.examples is not None
     assert [
-        (row["difference_"], row["difference"], row["u before"], row["u after"]) for row in comparison.examples.to_pylist()
+        (row["difference_"], row["difference"], row["u before"], row["u after"])
+        for row in comparison.examples.to_pylist()
     ] == [
-        ("changed", "x", 1, 2), ("added", "z", None, 3),
-    ]  # fmt: skip
+        ("changed", "x", 1, 2),
+        ("added", "z", None, 3),
+    ]
     assert count_changes(table.at(1), table.at(2)) == [({}, (1, 1, 0))]
     renamed = table.alter(RenameColumn("difference", "name"))
     renamed.write(pa.table({"name": ["x"], "u": [2], "d0": [8]}))

@@ -83,17 +83,29 @@ def test_filters_and_columns_give_what_they_give_in_spark(
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("real", pa.float64()), ("at", pa.timestamp("us"))])
     table = catalog.create_table("a.b", schema, primary_key=["id"], options={"bucket": 2})
     frame = spark.range(1000).selectExpr(
-        "id", "if(id % 5 = 0, NULL, concat('t', id % 10)) AS text", "if(id % 9 = 0, double('NaN'), id / 3) AS real",
+        "id",
+        "if(id % 5 = 0, NULL, concat('t', id % 10)) AS text",
+        "if(id % 9 = 0, double('NaN'), id / 3) AS real",
         "timestamp_ntz'2024-01-01 00:00:00' + make_interval(0, 0, 0, id) AS at",
-    )  # fmt: skip
+    )
     write(frame, table)
     write(frame.where("id < 100").withColumn("text", F.lit("newer")), table)
     plain = spark.createDataFrame(load("a.b").collect(), load("a.b").schema)
     for condition in (
-        "id = 17", "id IN (1, 500, 5000)", "id >= 990 OR id < 5", "text IS NULL", "text LIKE 't1%'", "NOT text = 't1'",
-        "text <> 't1' AND id BETWEEN 95 AND 120", "real > 100", "real <=> double('NaN')", "real != 5",
-        "at < timestamp_ntz'2024-01-20 00:00:00'", "id % 2 = 0 AND text = 'newer'", "text = 'newer' AND id > 98",
-    ):  # fmt: skip
+        "id = 17",
+        "id IN (1, 500, 5000)",
+        "id >= 990 OR id < 5",
+        "text IS NULL",
+        "text LIKE 't1%'",
+        "NOT text = 't1'",
+        "text <> 't1' AND id BETWEEN 95 AND 120",
+        "real > 100",
+        "real <=> double('NaN')",
+        "real != 5",
+        "at < timestamp_ntz'2024-01-20 00:00:00'",
+        "id % 2 = 0 AND text = 'newer'",
+        "text = 'newer' AND id > 98",
+    ):
         # As text, since NaN is not equal to itself.
         assert str(rows(load("a.b").where(condition))) == str(rows(plain.where(condition))), condition
     assert load("a.b", columns="text,id").columns == ["text", "id"]
@@ -121,10 +133,12 @@ def test_a_version_is_asked_for_by_any_of_the_formats_options(
     second = orders.snapshot(2)
     assert second is not None
     for key, value in {
-        "scan.snapshot-id": "2", "scan.tag-name": "two", "scan.version": "two",
+        "scan.snapshot-id": "2",
+        "scan.tag-name": "two",
+        "scan.version": "two",
         "scan.timestamp-millis": str(second.time_ms + 10),
         "scan.timestamp": dt.datetime.fromtimestamp(second.time_ms / 1000 + 0.01).isoformat(),
-    }.items():  # fmt: skip
+    }.items():
         assert rows(load("shop.orders", **{key: value})) == [(0, "x"), (1, "x")], key
     assert rows(load("shop.orders", **{"scan.branch": "fix"})) == [(0, "x"), (9, "fixed")]
     assert rows(load("shop.orders", **{"scan.branch": "fix", "scan.version": "1"})) == [(0, "x")]

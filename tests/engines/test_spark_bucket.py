@@ -31,25 +31,40 @@ def content() -> pa.Table:
     texts = ["", "\0", "ä" * 4, "x" * 7, "x" * 8, "x" * 600]
     texts += ["".join(chance.choices("aäß😀 \0z", k=chance.randrange(24))) for _ in range(ROWS - len(texts))]
     columns = {
-        "big": pa.array(whole(64), pa.int64()), "int": pa.array(whole(32), pa.int32()), "small": pa.array(whole(16), pa.int16()),
-        "tiny": pa.array(whole(8), pa.int8()), "flag": pa.array([number % 3 == 0 for number in range(ROWS)]),
+        "big": pa.array(whole(64), pa.int64()),
+        "int": pa.array(whole(32), pa.int32()),
+        "small": pa.array(whole(16), pa.int16()),
+        "tiny": pa.array(whole(8), pa.int8()),
+        "flag": pa.array([number % 3 == 0 for number in range(ROWS)]),
         "day": pa.array([number // 2**11 for number in whole(32)], pa.int32()).cast(pa.date32()),
-        "text": pa.array(texts), "long": pa.array(["y" * chance.randrange(40) for _ in range(ROWS)]),
+        "text": pa.array(texts),
+        "long": pa.array(["y" * chance.randrange(40) for _ in range(ROWS)]),
         "at": pa.array([number // 2**20 for number in whole(64)], pa.timestamp("us")),
         "price": pa.array([Decimal(number) / 100 for number in whole(32)], pa.decimal128(12, 2)),
         "raw": pa.array([text.encode() for text in texts], pa.binary()),
-    }  # fmt: skip
+    }
     return pa.table(columns)
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        ["big"], ["int"], ["small"], ["tiny"], ["flag"], ["day"], ["text"], ["text", "long"],
-        ["int", "text", "big", "long", "day"], ["at"], ["price"], ["raw"], ["text", "at"],
+        ["big"],
+        ["int"],
+        ["small"],
+        ["tiny"],
+        ["flag"],
+        ["day"],
+        ["text"],
+        ["text", "long"],
+        ["int", "text", "big", "long", "day"],
+        ["at"],
+        ["price"],
+        ["raw"],
+        ["text", "at"],
     ],
     ids=",".join,
-)  # fmt: skip
+)
 def test_spark_and_the_store_agree_on_the_bucket(
     spark: "SparkSession", catalog: Catalog, content: pa.Table, key: list[str]
 ) -> None:

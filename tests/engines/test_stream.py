@@ -55,9 +55,14 @@ def run(warehouse: str, tmp_path: Path) -> Callable[..., None]:
 
     def run(frame: "DataFrame", sink: Table, checkpoint: str = "checkpoint", **options: Any) -> None:
         query = write_stream(
-            frame, sink, warehouse, commit_user="job", checkpoint=str(tmp_path / checkpoint),
-            trigger={"availableNow": True}, **options,
-        )  # fmt: skip
+            frame,
+            sink,
+            warehouse,
+            commit_user="job",
+            checkpoint=str(tmp_path / checkpoint),
+            trigger={"availableNow": True},
+            **options,
+        )
         query.awaitTermination()
 
     return run
@@ -230,9 +235,12 @@ def test_the_sink_commits_a_micro_batch_under_its_number(
     for number in (2, 3):
         writer = stream().writeStream.format("snapline").option("warehouse", warehouse)
         query = (
-            writer.option("path", "a.sink").option("commit-user", "plain").option("checkpointLocation", str(tmp_path / "c"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
+            writer.option("path", "a.sink")
+            .option("commit-user", "plain")
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start()
+        )
         query.awaitTermination()
         source.write(batch((number, "b")))
     assert barriers(sink) == [("plain", 0), ("plain", 1)]
@@ -252,16 +260,25 @@ def test_the_sink_commits_a_micro_batch_under_its_number(
     ],
 )
 def test_an_option_that_a_stream_does_not_take_is_refused(
-    source: Table, sink: Table, stream: "Callable[..., DataFrame]", warehouse: str, tmp_path: Path,
-    reads: dict[str, str], writes: dict[str, str], said: str,
-) -> None:  # fmt: skip
+    source: Table,
+    sink: Table,
+    stream: "Callable[..., DataFrame]",
+    warehouse: str,
+    tmp_path: Path,
+    reads: dict[str, str],
+    writes: dict[str, str],
+    said: str,
+) -> None:
     source.write(batch((1, "a")))
     with pytest.raises(Exception, match=said):
         writer = stream(**reads).writeStream.format("snapline").option("warehouse", warehouse).options(**writes)
         query = (
-            writer.option("path", "a.sink").option("commit-user", "plain").option("checkpointLocation", str(tmp_path / "c"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
+            writer.option("path", "a.sink")
+            .option("commit-user", "plain")
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start()
+        )
         query.awaitTermination()
     assert sink.snapshot() is None
 
@@ -277,9 +294,13 @@ def test_a_stream_runs_while_another_writes(
 
     writer = threading.Thread(target=write)
     query = write_stream(
-        stream(), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        stream(),
+        sink,
+        warehouse,
+        commit_user="job",
+        checkpoint=str(tmp_path / "c"),
         trigger={"processingTime": "0 seconds"},
-    )  # fmt: skip
+    )
     writer.start()
     writer.join()
     query.processAllAvailable()
@@ -313,9 +334,13 @@ def test_a_stream_stops_when_another_reader_has_its_consumer(
 
     source.write(batch((1, "a")))
     query = write_stream(
-        stream(**{"consumer-id": "report"}), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        stream(**{"consumer-id": "report"}),
+        sink,
+        warehouse,
+        commit_user="job",
+        checkpoint=str(tmp_path / "c"),
         trigger={"processingTime": "0 seconds"},
-    )  # fmt: skip
+    )
     query.processAllAvailable()
     Consumption(source.store, "report").record(1)
     source.write(batch((2, "b")))
@@ -334,9 +359,13 @@ def test_a_stream_stops_when_its_table_has_gone(
 
     source.write(batch((1, "a")))
     query = write_stream(
-        stream(), sink, warehouse, commit_user="job", checkpoint=str(tmp_path / "c"),
+        stream(),
+        sink,
+        warehouse,
+        commit_user="job",
+        checkpoint=str(tmp_path / "c"),
         trigger={"processingTime": "0 seconds"},
-    )  # fmt: skip
+    )
     query.processAllAvailable()
     catalog.rename_table("a.source", "a.other")
     with pytest.raises(StreamingQueryException, match="not the table any more"):
@@ -427,9 +456,13 @@ def test_properties_of_the_store_are_no_option_of_a_streaming_write(sink: Table,
     ],
 )
 def test_options_that_cannot_be_are_refused(
-    source: Table, sink: Table, stream: "Callable[..., DataFrame]", run: Callable[..., None], options: dict[str, str],
+    source: Table,
+    sink: Table,
+    stream: "Callable[..., DataFrame]",
+    run: Callable[..., None],
+    options: dict[str, str],
     message: str,
-) -> None:  # fmt: skip
+) -> None:
     source.write(batch((1, "a")))
     with pytest.raises(Exception, match=message):
         run(stream(**options), sink)
@@ -448,7 +481,7 @@ def test_start_up_is_checked_without_spark() -> None:
         ({"scan.mode": "from-snapshot", "scan.snapshot-id": "999"}, NotFound, "the latest is 1.* with 2, the next"),
         ({"consumer-id": "a/b"}, InvalidRequest, "'a/b' cannot name a consumer"),
     ],
-)  # fmt: skip
+)
 def test_a_beginning_that_cannot_be_is_refused_before_a_stream_begins(
     spark: "SparkSession", source: Table, warehouse: str, options: dict[str, str], error: type[Exception], said: str
 ) -> None:

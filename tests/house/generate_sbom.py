@@ -17,10 +17,16 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 # In order: what several files hold has the scope of the first.
 LOCKS = {
-    "requirements.lock": "required", "requirements-extras.lock": "optional", "requirements-dev.lock": "excluded",
-    "requirements-uv.lock": "excluded", "requirements-peers.lock": "excluded", "requirements-pypaimon.lock": "excluded",
-    "requirements-pyiceberg.lock": "excluded", "requirements-browser.lock": "excluded", "requirements-docs.lock": "excluded",
-}  # fmt: skip
+    "requirements.lock": "required",
+    "requirements-extras.lock": "optional",
+    "requirements-dev.lock": "excluded",
+    "requirements-uv.lock": "excluded",
+    "requirements-peers.lock": "excluded",
+    "requirements-pypaimon.lock": "excluded",
+    "requirements-pyiceberg.lock": "excluded",
+    "requirements-browser.lock": "excluded",
+    "requirements-docs.lock": "excluded",
+}
 _PINNED = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^\s;\\]+)\s*(?:;\s*(?P<marker>[^\\\n]+?))?\s*\\?$"
 )
@@ -68,29 +74,47 @@ def bill(locks: Mapping[str, str], project: Mapping[str, Any]) -> dict[str, Any]
         for pin in pins(locks[file]):
             name = re.sub(r"[-_.]+", "-", pin.name).lower()
             purl = f"pkg:pypi/{name}@{pin.version}"
-            known = components.setdefault(purl, {
-                "type": "library", "bom-ref": purl, "name": name, "version": pin.version, "scope": scope, "purl": purl,
-                "hashes": [{"alg": "SHA-256", "content": content} for content in pin.hashes], "properties": [],
-            })  # fmt: skip
+            known = components.setdefault(
+                purl,
+                {
+                    "type": "library",
+                    "bom-ref": purl,
+                    "name": name,
+                    "version": pin.version,
+                    "scope": scope,
+                    "purl": purl,
+                    "hashes": [{"alg": "SHA-256", "content": content} for content in pin.hashes],
+                    "properties": [],
+                },
+            )
             known["properties"].append({"name": "snapline:lock", "value": file})
             if pin.marker:
                 known["properties"].append({"name": "snapline:marker", "value": pin.marker})
     listed = sorted(components.values(), key=lambda component: (component["name"], component["version"]))
     own = f"pkg:pypi/{project['name']}@{version}"
     document = {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
         "version": 1,
         "metadata": {
             "component": {
-                "type": "application", "bom-ref": own, "name": project["name"], "version": version, "purl": own,
+                "type": "application",
+                "bom-ref": own,
+                "name": project["name"],
+                "version": version,
+                "purl": own,
                 "description": project["description"],
             },
         },
         "components": listed,
         "dependencies": [
-            {"ref": own, "dependsOn": [component["bom-ref"] for component in listed if component["scope"] == "required"]},
+            {
+                "ref": own,
+                "dependsOn": [component["bom-ref"] for component in listed if component["scope"] == "required"],
+            },
         ],
-    }  # fmt: skip
+    }
     # No time and no chance: what is the same has the same number.
     number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(document, sort_keys=True))
     return {**document, "serialNumber": f"urn:uuid:{number}"}

@@ -74,9 +74,13 @@ def test_what_a_package_adds_passes_its_contracts(extension: Path, tmp_path: Pat
 
 def test_an_action_of_a_package_is_a_command_and_a_procedure(extension: Path, tmp_path: Path) -> None:
     made = snapline(
-        extension, tmp_path, "sql", "--engine", "duckdb",
+        extension,
+        tmp_path,
+        "sql",
+        "--engine",
+        "duckdb",
         "CREATE TABLE shop.orders AS SELECT 1 AS id, CAST(NULL AS INT) AS amount; CALL sys.peek('shop.orders')",
-    )  # fmt: skip
+    )
     assert made.returncode == 0, made.stderr
     shown = snapline(extension, tmp_path, "table", "peek", "shop.orders", "--format", "json")
     assert json.loads(shown.stdout) == [{"column": "id", "values": "1"}, {"column": "amount", "values": "0"}]
@@ -86,10 +90,14 @@ def test_an_action_of_a_package_is_a_command_and_a_procedure(extension: Path, tm
 def test_a_catalog_keeps_its_lineage_in_the_store_of_a_package(extension: Path, tmp_path: Path) -> None:
     statement = f"CREATE CATALOG mine WITH ('warehouse' = '{tmp_path}/mine', 'lineage-meta' = 'memory', 'data-lineage' = 'true')"
     made = snapline(
-        extension, tmp_path, "sql", "--engine", "duckdb",
+        extension,
+        tmp_path,
+        "sql",
+        "--engine",
+        "duckdb",
         f"{statement}; CREATE TABLE mine.a.t AS SELECT 1 AS x; CREATE TABLE mine.a.u AS SELECT * FROM mine.a.t; "
-        "SELECT \"table\" AS made_of FROM mine.paimon.source_snapshot_lineage".replace('"table"', "`table`"),
-    )  # fmt: skip
+        'SELECT "table" AS made_of FROM mine.paimon.source_snapshot_lineage'.replace('"table"', "`table`"),
+    )
     assert made.returncode == 0, made.stderr
     assert "made_of" in made.stdout and " t " in made.stdout
 

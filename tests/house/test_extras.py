@@ -106,7 +106,11 @@ def test_the_store_works_with_what_is_installed_without_extras(file_format: str,
     assert {"duckdb", "pyspark", "pandas"} <= {*absent}
     done = subprocess.run(
         [sys.executable, "-c", _ALONE, str(tmp_path / "warehouse"), ",".join(absent), file_format],
-        capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["19", "0"]

@@ -65,8 +65,17 @@ def outer(*one, **told):
     assert sorted(map(str, vague_names(Module(tmp_path, tmp_path / "a.py")))) == sorted(
         f"a.py:{line}: {word}"
         for line, words in {
-            4: "one", 5: "how", 7: "one told", 8: "how", 9: "found one", 10: "told how one", 11: "found", 12: "told",
-            14: "how one", 15: "found told", 16: "one",
+            4: "one",
+            5: "how",
+            7: "one told",
+            8: "how",
+            9: "found one",
+            10: "told how one",
+            11: "found",
+            12: "told",
+            14: "how one",
+            15: "found told",
+            16: "one",
         }.items()
         for word in words.split()
-    )  # fmt: skip
+    )

@@ -257,26 +257,50 @@ ROWS = (KEYED, PLAIN, DYNAMIC, MARKED, MARKED_PLAIN, LOOKED_UP)
 OPERATIONS = {
     operation.name: operation
     for operation in [
-        Operation("write", orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
-                  scenarios=SCENARIOS, once=True),
-        Operation("write elsewhere", orders(lambda table: table.write(rows(1, day=NEXT_DAY))),
-                  scenarios=(KEYED, HALF, COMPACTED, DYNAMIC)),
-        Operation("write without id", orders(lambda table: table.write(rows(2, v=17))),
-                  scenarios=(KEYED, EXPIRING, TOLD, DYNAMIC)),
+        Operation(
+            "write",
+            orders(lambda table: table.write(rows(7, v=7), commit_id=CommitId("job", 1, exact=True))),
+            scenarios=SCENARIOS,
+            once=True,
+        ),
+        Operation(
+            "write elsewhere",
+            orders(lambda table: table.write(rows(1, day=NEXT_DAY))),
+            scenarios=(KEYED, HALF, COMPACTED, DYNAMIC),
+        ),
+        Operation(
+            "write without id",
+            orders(lambda table: table.write(rows(2, v=17))),
+            scenarios=(KEYED, EXPIRING, TOLD, DYNAMIC),
+        ),
         # Keys that others have as well, in another order: whoever is alone gives them other buckets.
-        Operation("write new keys", orders(lambda table: table.write(rows(12, 11, 10, 7, 6, 5, v=12))),
-                  scenarios=(DYNAMIC,)),
-        Operation("write what has expired", orders(lambda table: table.write(rows(9), commit_id=_LONG_AGO) and None),
-                  scenarios=(EXPIRING,)),
+        Operation(
+            "write new keys", orders(lambda table: table.write(rows(12, 11, 10, 7, 6, 5, v=12))), scenarios=(DYNAMIC,)
+        ),
+        Operation(
+            "write what has expired",
+            orders(lambda table: table.write(rows(9), commit_id=_LONG_AGO) and None),
+            scenarios=(EXPIRING,),
+        ),
         Operation("several writes", _several_writes, only_second=True),
         Operation("expire all", _expire_all, scenarios=()),
         Operation("writes and expiry", _writes_and_expiry, only_second=True, takes_away=True, scenarios=SCENARIOS),
-        Operation("write to fix", lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
-                  scenarios=(KEYED, COMPACTED, DYNAMIC)),
-        Operation("stream write", orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
-                  once=True, scenarios=(KEYED, PLAIN, TOLD)),
-        Operation("overwrite", orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
-                  scenarios=(*ROWS, TOLD)),
+        Operation(
+            "write to fix",
+            lambda catalog: catalog.table(f"{ORDERS}$branch_fix").write(rows(2, v=70)),
+            scenarios=(KEYED, COMPACTED, DYNAMIC),
+        ),
+        Operation(
+            "stream write",
+            orders(lambda table: table.write(rows(3, v=33), commit_id=CommitId("stream", 7))),
+            once=True,
+            scenarios=(KEYED, PLAIN, TOLD),
+        ),
+        Operation(
+            "overwrite",
+            orders(lambda table: table.overwrite(rows(10, v=10), partition={"day": DAY})),
+            scenarios=(*ROWS, TOLD),
+        ),
         Operation("delete", orders(lambda table: table.delete("id = 3")), scenarios=ROWS),
         Operation("update", orders(lambda table: table.update("id = 2", {"v": 500})), scenarios=ROWS),
         Operation("update other", orders(lambda table: table.update("id = 2", {"w": 600})), scenarios=ROWS),
@@ -294,18 +318,39 @@ OPERATIONS = {
         Operation("branch from tag", orders(lambda table: table.branches.create("mine", tag="first"))),
         Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
         Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF, COMPACTED)),
-        Operation("fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)),
-        Operation("replace main", orders(lambda table: table.branches.replace_main("fix")), takes_away=True,
-                  scenarios=(KEYED, HALF)),
-        Operation("write and adopt", _write_and_adopt, only_second=True, may_remain=True, scenarios=ROWS,
-                  begins_with="write to adopt"),
+        Operation(
+            "fast forward", orders(lambda table: table.branches.fast_forward("fix")), scenarios=(KEYED, COMPACTED)
+        ),
+        Operation(
+            "replace main",
+            orders(lambda table: table.branches.replace_main("fix")),
+            takes_away=True,
+            scenarios=(KEYED, HALF),
+        ),
+        Operation(
+            "write and adopt",
+            _write_and_adopt,
+            only_second=True,
+            may_remain=True,
+            scenarios=ROWS,
+            begins_with="write to adopt",
+        ),
         Operation("write to adopt", _write_to_adopt, may_remain=True, scenarios=()),
-        Operation("publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)),
+        Operation(
+            "publish", _publish, may_remain=True, repeat=_recover_and_publish, goes_on=True, scenarios=(KEYED, HALF)
+        ),
         Operation("recover", lambda catalog: catalog.recover() and None, may_remain=True, scenarios=(KEYED, HALF)),
         Operation("undo", _undo, may_remain=True, scenarios=(KEYED, HALF)),
-        Operation("insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)),
-        Operation("delete branch set", lambda catalog: catalog.branch_set("fix", ALL).delete(), may_remain=True,
-                  repeat=_delete_by_new_name, scenarios=(KEYED, HALF)),
+        Operation(
+            "insist", lambda catalog: catalog.recover(discard_main=True) and None, may_remain=True, scenarios=(HALF,)
+        ),
+        Operation(
+            "delete branch set",
+            lambda catalog: catalog.branch_set("fix", ALL).delete(),
+            may_remain=True,
+            repeat=_delete_by_new_name,
+            scenarios=(KEYED, HALF),
+        ),
         Operation("rollback", orders(lambda table: table.rollback_to(2)), scenarios=(*ROWS, TOLD, HALF, COMPACTED)),
         Operation("rollback to tag", orders(lambda table: table.rollback_to("first"))),
         Operation("expire", orders(lambda table: table.expire(retain_last=1)), scenarios=SCENARIOS),
@@ -327,4 +372,4 @@ OPERATIONS = {
         Operation("consistent view", _view, sees=True, scenarios=(KEYED, HALF)),
         Operation("check", orders(_check), sees=True),
     ]
-}  # fmt: skip
+}

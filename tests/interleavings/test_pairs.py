@@ -77,13 +77,24 @@ def test_pairs(chunk: Chunk) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("create branch", "create branch"), ("branch from tag", "create branch"), ("create branch", "replace main"),
-        ("new consumer", "replace main"), ("write", "expire"), ("rename table", "write"), ("create branch", "rename table"),
-        ("write elsewhere", "replace main"), ("expire", "drop and create"), ("stream read", "stream read"),
-        ("stream read", "drop and create"), ("delete tag", "delete tag"), ("drop table", "drop table"),
-        ("drop table", "add column"), ("drop table", "replace main"), ("drop table", "rescale"),
+        ("create branch", "create branch"),
+        ("branch from tag", "create branch"),
+        ("create branch", "replace main"),
+        ("new consumer", "replace main"),
+        ("write", "expire"),
+        ("rename table", "write"),
+        ("create branch", "rename table"),
+        ("write elsewhere", "replace main"),
+        ("expire", "drop and create"),
+        ("stream read", "stream read"),
+        ("stream read", "drop and create"),
+        ("delete tag", "delete tag"),
+        ("drop table", "drop table"),
+        ("drop table", "add column"),
+        ("drop table", "replace main"),
+        ("drop table", "rescale"),
     ],
-)  # fmt: skip
+)
 def test_a_pair_on_an_object_store(first: str, second: str) -> None:
     done = explore(Place(KEYED, is_local=False), first, second, every_death=True)
     assert done.schedules

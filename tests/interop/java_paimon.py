@@ -55,23 +55,41 @@ class JavaPaimon:
         return self._process.ask({"do": what, "warehouse": warehouse, "table": table, **given})
 
     def create(
-        self, warehouse: str, table: str, fields: Mapping[str, str | DataType], *, partition_by: Sequence[str] = (),
-        primary_key: Sequence[str] = (), options: Mapping[str, str] | None = None, if_not_exists: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        warehouse: str,
+        table: str,
+        fields: Mapping[str, str | DataType],
+        *,
+        partition_by: Sequence[str] = (),
+        primary_key: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
         """A new table. `fields`: names and types, as texts of the format or as types."""
         typed = [
             [name, data_type if isinstance(data_type, str) else data_type.to_json()]
             for name, data_type in fields.items()
         ]
         self.ask(
-            warehouse, table, "create", fields=typed, partition_keys=list(partition_by), primary_keys=list(primary_key),
-            options=dict(options or {}), if_not_exists=if_not_exists,
-        )  # fmt: skip
+            warehouse,
+            table,
+            "create",
+            fields=typed,
+            partition_keys=list(partition_by),
+            primary_keys=list(primary_key),
+            options=dict(options or {}),
+            if_not_exists=if_not_exists,
+        )
 
     def read(
-        self, warehouse: str, table: str, *, where: Sequence[Any] | None = None, columns: Sequence[str] | None = None,
+        self,
+        warehouse: str,
+        table: str,
+        *,
+        where: Sequence[Any] | None = None,
+        columns: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """The rows. `where` is a filter as `Filters.java` takes it, with values made by `to_json`."""
         # Java applies a filter to what it has read: a column that is left out would be taken for the one in its place.
         asked = list(dict.fromkeys([*columns, *_columns_of(where)])) if columns is not None and where else columns
@@ -85,9 +103,15 @@ class JavaPaimon:
         return [(kind, tuple(row.values())) for kind, row in zip(answer["kinds"], rows, strict=True)]
 
     def write(
-        self, warehouse: str, table: str, rows: pa.Table, fields: Sequence[DataField], *,
-        kinds: Sequence[str] | None = None, overwrite: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        warehouse: str,
+        table: str,
+        rows: pa.Table,
+        fields: Sequence[DataField],
+        *,
+        kinds: Sequence[str] | None = None,
+        overwrite: Mapping[str, str] | None = None,
+    ) -> None:
         """Commit rows, which have all columns; `fields` are the table's. `kinds`: +I unless given."""
         values = [[to_json(row[field.name], field.type) for field in fields] for row in plain(rows).to_pylist()]
         chosen = list(kinds) if kinds is not None else ["+I"] * len(values)

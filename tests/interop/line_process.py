@@ -21,9 +21,13 @@ class LineProcess:
         """The answer. Raises UnsupportedBySecondReader, RuntimeError with what the program says, or that it ended."""
         if self._process is None:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
                 encoding="utf-8",
-            )  # fmt: skip
+            )
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -22,7 +22,7 @@ OPTIONS = [
     {"bucket": "2"},
     {"bucket": "1", "changelog-producer": "input"},
     {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "manifest.merge-min-count": "2"},
-]  # fmt: skip
+]
 
 
 class WatchedFileIO(FileIO):

@@ -42,11 +42,25 @@ def all_types(number: int) -> pa.Table:
     """Two rows, one of them of nulls."""
     moment = dt.datetime(2024, 1, number, 1, 2, 3, 4000)
     values = [
-        number, number % 2 == 0, -number, 300 + number, number * 10**12, number + 0.5, -number / 3, Decimal(number) / 4,
-        Decimal(f"-12345678901234567890.{number}"), f"ab\u00fc{number}" * 9, bytes([0, number]), dt.date(1969, 1, number), moment,
-        moment.replace(year=1969, microsecond=4567), moment.replace(tzinfo=dt.UTC), [number, None], [("k", [number])],
+        number,
+        number % 2 == 0,
+        -number,
+        300 + number,
+        number * 10**12,
+        number + 0.5,
+        -number / 3,
+        Decimal(number) / 4,
+        Decimal(f"-12345678901234567890.{number}"),
+        f"ab\u00fc{number}" * 9,
+        bytes([0, number]),
+        dt.date(1969, 1, number),
+        moment,
+        moment.replace(year=1969, microsecond=4567),
+        moment.replace(tzinfo=dt.UTC),
+        [number, None],
+        [("k", [number])],
         {"x": number, "y": [{"z": "deep"}]},
-    ]  # fmt: skip
+    ]
     columns = zip(ALL_TYPES, values, strict=True)
     return pa.table([pa.array([value, None], field.type) for field, value in columns], ALL_TYPES)
 
@@ -69,12 +83,24 @@ def test_every_commit_is_seen(catalog: Catalog, iceberg: IcebergReader, options:
 @pytest.mark.parametrize(
     "where",
     [
-        "truth = true", "tiny = -2", "small > 302", "big >= 3000000000000", "single = 2.5", "number < -0.9", "price = 0.75",
-        "amount < -12345678901234567890.200", "word = 'nobody'", "day = '1969-01-02'", "moment < '1969-01-02T01:02:04'",
-        "instant >= '2024-01-03T00:00:00+00:00'", "coarse = '2024-01-02T01:02:03.004'", "id IS NULL", "id IN (1, 4)",
+        "truth = true",
+        "tiny = -2",
+        "small > 302",
+        "big >= 3000000000000",
+        "single = 2.5",
+        "number < -0.9",
+        "price = 0.75",
+        "amount < -12345678901234567890.200",
+        "word = 'nobody'",
+        "day = '1969-01-02'",
+        "moment < '1969-01-02T01:02:04'",
+        "instant >= '2024-01-03T00:00:00+00:00'",
+        "coarse = '2024-01-02T01:02:03.004'",
+        "id IS NULL",
+        "id IN (1, 4)",
         "word > 'ab'",
     ],
-)  # fmt: skip
+)
 def test_filters_find_the_rows_of_every_type(catalog: Catalog, iceberg: IcebergReader, where: str) -> None:
     table = catalog.create_table("shop.t", ALL_TYPES, options=IN_TABLE)
     for number in range(1, 5):

@@ -84,9 +84,16 @@ class History:
     def step(self) -> None:
         """One change, after which the table is fully compacted if readers see that alone."""
         weights = {
-            self._write: 5, self._delete: 2, self._overwrite: 1, self._alter: 2, self._expire: 1, self._tag: 1,
-            self._roll_back: 1, self._compact: 1, self._rename: 0.5,
-        }  # fmt: skip
+            self._write: 5,
+            self._delete: 2,
+            self._overwrite: 1,
+            self._alter: 2,
+            self._expire: 1,
+            self._tag: 1,
+            self._roll_back: 1,
+            self._compact: 1,
+            self._rename: 0.5,
+        }
         chosen = self.random.choices(list(weights), list(weights.values()))[0]
         self.steps.append(chosen.__name__)
         chosen()

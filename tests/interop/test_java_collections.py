@@ -24,17 +24,31 @@ SEEDS = scale.seeds(6, 2000, full=200)
 ITEM = pa.struct([("k", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
 STAMPED = pa.struct([("v", pa.int32()), ("at", pa.string())])
 ARROW = {
-    "id": pa.int32(), "u": pa.list_(ITEM), "q": pa.list_(ITEM), "w": pa.list_(ITEM), "m": pa.map_(pa.string(), pa.int32()),
-    "t": pa.map_(pa.int32(), STAMPED), "b": pa.binary(), "op": pa.string(), "g": pa.int32(),
-}  # fmt: skip
+    "id": pa.int32(),
+    "u": pa.list_(ITEM),
+    "q": pa.list_(ITEM),
+    "w": pa.list_(ITEM),
+    "m": pa.map_(pa.string(), pa.int32()),
+    "t": pa.map_(pa.int32(), STAMPED),
+    "b": pa.binary(),
+    "op": pa.string(),
+    "g": pa.int32(),
+}
 OPTIONS = {
-    "bucket": "1", "rowkind.field": "op", "merge-engine": "aggregation", "fields.op.aggregate-function": "last_value",
-    "fields.g.aggregate-function": "last_value", "fields.u.aggregate-function": "nested_update", "fields.u.nested-key": "k,s",
-    "fields.q.aggregate-function": "nested_update", "fields.w.aggregate-function": "nested_partial_update",
-    "fields.w.nested-key": "k", "fields.m.aggregate-function": "merge_map",
+    "bucket": "1",
+    "rowkind.field": "op",
+    "merge-engine": "aggregation",
+    "fields.op.aggregate-function": "last_value",
+    "fields.g.aggregate-function": "last_value",
+    "fields.u.aggregate-function": "nested_update",
+    "fields.u.nested-key": "k,s",
+    "fields.q.aggregate-function": "nested_update",
+    "fields.w.aggregate-function": "nested_partial_update",
+    "fields.w.nested-key": "k",
+    "fields.m.aggregate-function": "merge_map",
     "fields.t.aggregate-function": "merge_map_with_keytime",
     "fields.b.aggregate-function": "rbm32",
-}  # fmt: skip
+}
 # Those that take nothing back.
 ONE_WAY = ("w", "t", "b")
 
@@ -92,24 +106,29 @@ class Collections:
         chance = self.random
         op = chance.choice(["+I", "+I", "-U", "-D"]) if self.takes_back else "+I"
         return {
-            "id": number, "u": self._maybe(self._items()), "q": self._maybe(self._items()), "w": self._maybe(self._items()),
+            "id": number,
+            "u": self._maybe(self._items()),
+            "q": self._maybe(self._items()),
+            "w": self._maybe(self._items()),
             "m": self._maybe([(chance.choice("abcdef"), self._maybe(chance.randrange(9))) for _ in range(1)]),
             "t": self._maybe([(chance.randrange(4), self._maybe(self._stamped()))]),
-            "b": self._maybe(bytes(BitMap(chance.sample(range(200), chance.randint(1, 99))).serialize())), "op": op,
+            "b": self._maybe(bytes(BitMap(chance.sample(range(200), chance.randint(1, 99))).serialize())),
+            "op": op,
             "g": chance.randrange(5),
-        }  # fmt: skip
+        }
 
     def _items(self) -> list[Any]:
         chance = self.random
         return [
             self._maybe(
                 {
-                    "k": self._maybe(chance.randrange(12)), "s": self._maybe(chance.choice(["x", "long enough to lie apart"])),
+                    "k": self._maybe(chance.randrange(12)),
+                    "s": self._maybe(chance.choice(["x", "long enough to lie apart"])),
                     "v": self._maybe(chance.randrange(5)),
                 }
             )
             for _ in range(chance.randint(0, 12))
-        ]  # fmt: skip
+        ]
 
     def _stamped(self) -> dict[str, Any]:
         return {"v": self.random.randrange(99), "at": self._maybe(f"{self.random.randrange(20)}")}
@@ -180,9 +199,12 @@ def test_what_no_library_writes_alike_is_refused_with_the_reason(catalog: Catalo
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_late_values_of_collect_lie_where_java_puts_them(java: JavaPaimon, catalog: Catalog, ignoring: bool) -> None:
     options = {
-        "bucket": "1", "merge-engine": "partial-update", "fields.g.sequence-group": "c",
-        "fields.c.aggregate-function": "collect", "write-only": "true",
-    }  # fmt: skip
+        "bucket": "1",
+        "merge-engine": "partial-update",
+        "fields.g.sequence-group": "c",
+        "fields.c.aggregate-function": "collect",
+        "write-only": "true",
+    }
     if ignoring:
         options["fields.c.ignore-retract"] = "true"
     fields = {"id": "INT NOT NULL", "g": "INT", "c": DataType("ARRAY", element=parse_type("INT"))}

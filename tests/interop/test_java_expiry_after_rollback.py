@@ -141,10 +141,18 @@ def emptied_and_refilled(table: Table) -> None:
 
 Scene = Callable[[Table], None]
 SCENES: list[Scene] = [
-    rolled_back, rolled_back_twice, rolled_back_to_a_tag_that_java_deletes, rolled_back_behind_compactions, merged_over_main,
-    forwarded_over_main, merged_over_compaction, merged_over_a_tag_of_the_branch, taken_back_alone, taken_back_late,
+    rolled_back,
+    rolled_back_twice,
+    rolled_back_to_a_tag_that_java_deletes,
+    rolled_back_behind_compactions,
+    merged_over_main,
+    forwarded_over_main,
+    merged_over_compaction,
+    merged_over_a_tag_of_the_branch,
+    taken_back_alone,
+    taken_back_late,
     emptied_and_refilled,
-]  # fmt: skip
+]
 
 
 def readable(table: Table) -> dict[int, list[dict[str, Any]]]:

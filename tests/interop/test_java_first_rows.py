@@ -13,9 +13,10 @@ from tests.interop.java_paimon import JavaPaimon
 FIELDS = {"k": parse_type("INT NOT NULL"), "n": parse_type("INT"), "t": parse_type("STRING")}
 SCHEMA = pa.schema([pa.field(name, kind.to_arrow(), kind.nullable) for name, kind in FIELDS.items()])
 AGGREGATION = {
-    "merge-engine": "aggregation", "fields.n.aggregate-function": "sum",
+    "merge-engine": "aggregation",
+    "fields.n.aggregate-function": "sum",
     "fields.t.aggregate-function": "last_non_null_value",
-}  # fmt: skip
+}
 # pypaimon merges all levels of such tables.
 pytestmark = pytest.mark.pypaimon_differs("It merges all levels where compactions look up.")
 Row = tuple[str, int, int | None, str | None]
@@ -69,9 +70,10 @@ def _rows(rows: pa.Table) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("trigger", ["2", "5"])
 def test_first_row_tells_nothing_of_later_rows(java: JavaPaimon, catalog: Catalog, trigger: str) -> None:
     both = Both(
-        java, catalog,
+        java,
+        catalog,
         {"merge-engine": "first-row", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": trigger},
-    )  # fmt: skip
+    )
     both.write(("+I", 0, 1, "a"))
     both.write(("+I", 0, 2, "b"))
     both.write(("+U", 0, 3, "c"), ("+I", 1, 1, "x"))

@@ -19,18 +19,24 @@ SEEDS = scale.seeds(4, 400, full=40)
 STEPS = 12
 NAME = "both.t"
 COLUMNS = {
-    "day": "STRING NOT NULL", "id": "INT NOT NULL", "n": "BIGINT", "price": "DECIMAL(12, 2)", "at": "TIMESTAMP(6)",
+    "day": "STRING NOT NULL",
+    "id": "INT NOT NULL",
+    "n": "BIGINT",
+    "price": "DECIMAL(12, 2)",
+    "at": "TIMESTAMP(6)",
     "text": "STRING",
-}  # fmt: skip
+}
 ENGINES = {
     "deduplicate": {},
     "partial-update": {},
     "first-row": {"changelog-producer": "lookup"},
     "aggregation": {
-        "fields.n.aggregate-function": "sum", "fields.price.aggregate-function": "max",
-        "fields.at.aggregate-function": "min", "fields.text.aggregate-function": "last_non_null_value",
+        "fields.n.aggregate-function": "sum",
+        "fields.price.aggregate-function": "max",
+        "fields.at.aggregate-function": "min",
+        "fields.text.aggregate-function": "last_non_null_value",
     },
-}  # fmt: skip
+}
 
 
 class History:
@@ -73,9 +79,7 @@ class History:
         partition_by = ["day"] if self.partitioned else []
         self.steps.append(f"create {options} key {key} partitions {partition_by}")
         # Java's statement makes the schema in either case, so that the columns have the types of the format.
-        self.java.create(
-            self.warehouse, NAME, COLUMNS, partition_by=partition_by, primary_key=key, options=options
-        )  # fmt: skip
+        self.java.create(self.warehouse, NAME, COLUMNS, partition_by=partition_by, primary_key=key, options=options)
 
     def _deletion_vectors(self, share: float) -> dict[str, str]:
         """Options by which a share of the tables has deletion vectors."""
@@ -96,13 +100,15 @@ class History:
         maybe = self._maybe
         values = [
             {
-                "day": self.random.choice("ab"), "id": number, "n": maybe(self.random.randint(-5, 5)),
+                "day": self.random.choice("ab"),
+                "id": number,
+                "n": maybe(self.random.randint(-5, 5)),
                 "price": maybe(Decimal(self.random.randint(-999, 999)) / 4),
                 "at": maybe(dt.datetime(2024, 1, 1, 0, 0, self.random.randrange(60), self.random.randrange(10**6))),
                 "text": maybe(self.random.choice(["", "a", "longer than sixteen characters", "é"])),
             }
             for number in ids
-        ]  # fmt: skip
+        ]
         return pa.Table.from_pylist(values, self.ours.schema.to_arrow())
 
     def _maybe(self, value: Any) -> Any:
@@ -232,9 +238,17 @@ class History:
     def run(self) -> int:
         """Take steps; returns the number of comparisons."""
         actions: dict[Callable[[bool, str | None], None], int] = {
-            self.write: 10, self.delete: 3, self.overwrite: 1, self.compact: 3, self.tag: 2, self.delete_tag: 1,
-            self.branch: 2, self.expire: 2, self.clean: 1, self.rollback: 1,
-        }  # fmt: skip
+            self.write: 10,
+            self.delete: 3,
+            self.overwrite: 1,
+            self.compact: 3,
+            self.tag: 2,
+            self.delete_tag: 1,
+            self.branch: 2,
+            self.expire: 2,
+            self.clean: 1,
+            self.rollback: 1,
+        }
         compared = 0
         try:
             for _ in range(STEPS):

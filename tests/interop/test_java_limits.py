@@ -108,9 +108,11 @@ def test_what_avro_has_no_place_for_is_refused_when_columns_and_options_change(c
 def test_what_ignores_retractions_is_no_column_of_rows_that_deletes_remove(java: JavaPaimon, catalog: Catalog) -> None:
     schema = pa.schema([("id", pa.int32()), ("n", pa.int32())])
     options: dict[str, Any] = {
-        "bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum",
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
         "fields.n.ignore-retract": "true",
-    }  # fmt: skip
+    }
     removes = {"aggregation.remove-record-on-delete": "true"}
     with pytest.raises(InvalidRequest, match="exclude each other"):
         catalog.create_table("a.t", schema, primary_key=["id"], options=options | removes)

@@ -23,9 +23,15 @@ SEEDS = scale.seeds(12, 2000, full=200)
 STEPS = 8
 MANY = 1000
 COLUMNS: dict[str, str | DataType] = {
-    "id": "INT NOT NULL", "s": "INT", "g": "INT", "n": "BIGINT", "a": "STRING", "b": "STRING",
-    "c": parse_type({"type": "ARRAY", "element": "INT"}), "op": "STRING",
-}  # fmt: skip
+    "id": "INT NOT NULL",
+    "s": "INT",
+    "g": "INT",
+    "n": "BIGINT",
+    "a": "STRING",
+    "b": "STRING",
+    "c": parse_type({"type": "ARRAY", "element": "INT"}),
+    "op": "STRING",
+}
 _TEXTS = ["x", "y", "z", "x,y", "y,x", "xx", "x,,z"]
 AGGREGATES = {
     "n": ["sum", "product", "max", "min", "last_value", "last_non_null_value", "first_value", "first_non_null_value"],
@@ -106,14 +112,18 @@ class Merges:
         numbers = [-2, -1, 1, 2, 3] if is_product else [*range(-5, 6)]
         values = [
             {
-                "id": number, "s": maybe(chance.randrange(5)),
+                "id": number,
+                "s": maybe(chance.randrange(5)),
                 # Java merges rows that are the only ones of their keys, or not, by what else is in the bucket.
                 "g": chance.randrange(5) if first else maybe(chance.randrange(5)),
-                "n": maybe(chance.choice(numbers)), "a": maybe(chance.choice(_TEXTS)), "b": maybe(chance.choice(_TEXTS)),
-                "c": maybe([chance.randrange(4) for _ in range(chance.randint(1, 2))]), "op": chance.choice(kinds),
+                "n": maybe(chance.choice(numbers)),
+                "a": maybe(chance.choice(_TEXTS)),
+                "b": maybe(chance.choice(_TEXTS)),
+                "c": maybe([chance.randrange(4) for _ in range(chance.randint(1, 2))]),
+                "op": chance.choice(kinds),
             }
             for number in ids
-        ]  # fmt: skip
+        ]
         return pa.Table.from_pylist(values, self.ours.schema.to_arrow())
 
     def _maybe(self, value: Any) -> Any:

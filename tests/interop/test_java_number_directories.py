@@ -73,9 +73,12 @@ def test_no_table_is_made_with_such_partitions(catalog: Catalog, kind: pa.DataTy
 def test_a_partition_is_found_by_its_value_whatever_its_files_say(java: JavaPaimon, catalog: Catalog) -> None:
     # Java writes times of the last second before 1970 into ORC as ones of the second after.
     java.create(
-        catalog.warehouse, "d.t", {"k": "INT", "p": "TIMESTAMP(3)"}, partition_by=["p"],
+        catalog.warehouse,
+        "d.t",
+        {"k": "INT", "p": "TIMESTAMP(3)"},
+        partition_by=["p"],
         options={"bucket": "-1", "file.format": "orc"},
-    )  # fmt: skip
+    )
     table = catalog.table("d.t")
     moment = pa.array([-1, 5], pa.timestamp("ms"))
     java.write(

@@ -48,9 +48,11 @@ class Postponed:
         engine = chance.choice(["deduplicate", "partial-update", "aggregation", "first-row"])
         producers = ["none", "lookup"] if engine == "first-row" else ["none", "input", "lookup", "full-compaction"]
         options = {
-            "merge-engine": engine, "changelog-producer": chance.choice(producers), "rowkind.field": "op",
+            "merge-engine": engine,
+            "changelog-producer": chance.choice(producers),
+            "rowkind.field": "op",
             "file.format": chance.choice(["parquet", "orc", "avro"]),
-        }  # fmt: skip
+        }
         if engine == "aggregation":
             options |= {"fields.n.aggregate-function": "sum"}
         self.options, count = options, chance.choice([1, 2, 3])
@@ -68,13 +70,16 @@ class Postponed:
                 rows = pa.Table.from_pylist(
                     [
                         {
-                            "p": chance.choice("ab"), "id": chance.randrange(9), "n": chance.randrange(99), "t": f"{step}",
+                            "p": chance.choice("ab"),
+                            "id": chance.randrange(9),
+                            "n": chance.randrange(99),
+                            "t": f"{step}",
                             "op": chance.choice(["+I", "+I", "-D"]) if self.takes_deletes else "+I",
                         }
                         for _ in range(chance.randint(1, 9))
                     ],
                     SCHEMA,
-                )  # fmt: skip
+                )
                 before = _held(self.ours.to_arrow())
                 if chance.random() < 0.5:
                     self.java.write(self.warehouse, NAME, rows, self.ours.schema.fields)

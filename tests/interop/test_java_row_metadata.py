@@ -55,9 +55,13 @@ def test_a_dictionary_knows_which_commit_of_java_wrote_each_row(kind: str, java:
     # What Java knows no commit of is settled by a compaction before anybody reads it.
     settles = kind in ("first-row", "deletion vectors")
     java.create(
-        catalog.warehouse, "shop.t", FIELDS, partition_by=["p"], primary_key=["k", "p"] if key else [],
+        catalog.warehouse,
+        "shop.t",
+        FIELDS,
+        partition_by=["p"],
+        primary_key=["k", "p"] if key else [],
         options={"bucket": "1" if key else "-1"} | ({} if settles else {"write-only": "true"}) | KINDS[kind],
-    )  # fmt: skip
+    )
     table = catalog.table("shop.t")
     wrote: dict[int, int] = {}
     for number in range(6):
@@ -95,9 +99,13 @@ def _check(table: Table, wrote: dict[int, int], *, is_whole: bool) -> None:
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction", "input"])
 def test_changes_that_java_tells_of_are_those_of_its_commits(producer: str, java: JavaPaimon, catalog: Catalog) -> None:
     java.create(
-        catalog.warehouse, "shop.t", FIELDS, partition_by=["p"], primary_key=["k", "p"],
+        catalog.warehouse,
+        "shop.t",
+        FIELDS,
+        partition_by=["p"],
+        primary_key=["k", "p"],
         options={"bucket": "1", "write-only": "true", "changelog-producer": producer},
-    )  # fmt: skip
+    )
     table = catalog.table("shop.t")
     dice = random.Random(producer)
     last: dict[int, int] = {}

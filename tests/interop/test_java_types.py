@@ -70,16 +70,27 @@ NOT_IN = {"parquet": [], "orc": [], "avro": _FINE}
 NESTED = [
     {"type": "ARRAY", "element": "DECIMAL(12, 3)"},
     {"type": "MAP", "key": "STRING", "value": "TIMESTAMP(6)"},
-    {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "TIMESTAMP(3)"}, {"id": 2, "name": "b", "type": "DECIMAL(30, 5)"}]},
+    {
+        "type": "ROW",
+        "fields": [{"id": 1, "name": "a", "type": "TIMESTAMP(3)"}, {"id": 2, "name": "b", "type": "DECIMAL(30, 5)"}],
+    },
     {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 3, "name": "c", "type": "BYTES"}]}},
-]  # fmt: skip
+]
 NESTED_FINE = [
     {"type": "ARRAY", "element": "TIMESTAMP(9)"},
-    {"type": "ROW", "fields": [{"id": 5, "name": "d", "type": "TIMESTAMP(9)"}, {"id": 6, "name": "e", "type": "TIMESTAMP(6)"}]},
-]  # fmt: skip
+    {
+        "type": "ROW",
+        "fields": [{"id": 5, "name": "d", "type": "TIMESTAMP(9)"}, {"id": 6, "name": "e", "type": "TIMESTAMP(6)"}],
+    },
+]
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 OPERATORS = list(_COMPARED) if scale.FULL else ["=", "<", ">="]
 ROWS = 96
 
@@ -188,9 +199,12 @@ def table(
 ) -> Table:
     keyed = request.param == "keyed"
     java.create(
-        warehouse, "types.t", columns_of(file_format), primary_key=["id"] if keyed else [],
+        warehouse,
+        "types.t",
+        columns_of(file_format),
+        primary_key=["id"] if keyed else [],
         options={"file.format": file_format, **({"bucket": "1"} if keyed else {})},
-    )  # fmt: skip
+    )
     return catalog.table("types.t")
 
 

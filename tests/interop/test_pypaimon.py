@@ -125,26 +125,37 @@ def test_pypaimon_reads_tables_of_every_format_and_producer(
 ) -> None:
     columns = pa.schema(
         [
-            ("id", pa.int64()), ("day", pa.date32()), ("amount", pa.decimal128(12, 2)), ("at", pa.timestamp("us")),
-            ("text", pa.string()), ("list", pa.list_(pa.int64())), ("flag", pa.bool_()), ("n", pa.int16()),
+            ("id", pa.int64()),
+            ("day", pa.date32()),
+            ("amount", pa.decimal128(12, 2)),
+            ("at", pa.timestamp("us")),
+            ("text", pa.string()),
+            ("list", pa.list_(pa.int64())),
+            ("flag", pa.bool_()),
+            ("n", pa.int16()),
         ]
-    )  # fmt: skip
+    )
     table = catalog.create_table("shop.f", columns, primary_key=["id"], options={"bucket": 2, **options})
     for start in (0, 5, 12):
         ids = list(range(start, start + 15))
         values = {
-            "id": ids, "day": [None if number % 4 == 0 else number for number in ids],
+            "id": ids,
+            "day": [None if number % 4 == 0 else number for number in ids],
             "amount": [Decimal(number) / 4 for number in ids],
-            "at": [number * 1_000_001 for number in ids], "text": [f"t{number}" if number % 3 else None for number in ids],
-            "list": [[number, 2] if number % 2 else None for number in ids], "flag": [number % 2 == 0 for number in ids],
+            "at": [number * 1_000_001 for number in ids],
+            "text": [f"t{number}" if number % 3 else None for number in ids],
+            "list": [[number, 2] if number % 2 else None for number in ids],
+            "flag": [number % 2 == 0 for number in ids],
             "n": ids,
-        }  # fmt: skip
+        }
         arrays = [
-            pa.array(values[field.name], pa.int32()).cast(field.type) if field.name == "day"
-            else pa.array(values[field.name], pa.int64()).cast(field.type) if field.name == "at"
+            pa.array(values[field.name], pa.int32()).cast(field.type)
+            if field.name == "day"
+            else pa.array(values[field.name], pa.int64()).cast(field.type)
+            if field.name == "at"
             else pa.array(values[field.name], field.type)
             for field in columns
-        ]  # fmt: skip
+        ]
         table.write(pa.Table.from_arrays(arrays, schema=columns))
     table.overwrite(table.to_arrow(where="id < 20"))
     theirs = json.loads(run_pypaimon(READ, warehouse, "shop.f"))

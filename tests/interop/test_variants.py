@@ -37,9 +37,12 @@ def _create(java: JavaPaimon, directory: Path, kind: str) -> Table:
     if kind == "keyed with changes":
         options["changelog-producer"] = "lookup"
     java.create(
-        str(directory), NAME, {name: parse_type(of) for name, of in FIELDS.items()}, options=options,
+        str(directory),
+        NAME,
+        {name: parse_type(of) for name, of in FIELDS.items()},
+        options=options,
         primary_key=[] if kind == "appended" else ["id"],
-    )  # fmt: skip
+    )
     return Catalog(str(directory)).table(NAME)
 
 

@@ -28,9 +28,23 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = _directory_of(tmp_path_factory, "postgresql", "postgres")
     process_options = _as("postgres")
     subprocess.run(
-        [binaries / "initdb", "-D", root / "data", "-U", "snapline", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
-        check=True, stdout=subprocess.DEVNULL, **process_options,
-    )  # fmt: skip
+        [
+            binaries / "initdb",
+            "-D",
+            root / "data",
+            "-U",
+            "snapline",
+            "-A",
+            "trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        **process_options,
+    )
     port = _free_port()
     command = [binaries / "postgres", "-D", root / "data", "-p", str(port), "-h", "127.0.0.1", "-k", root]
     with _server(
@@ -48,15 +62,30 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = _directory_of(tmp_path_factory, "mariadb", "mysql")
     process_options = _as("mysql")
     subprocess.run(
-        [install, "--no-defaults", f"--datadir={root / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **process_options,
-    )  # fmt: skip
+        [
+            install,
+            "--no-defaults",
+            f"--datadir={root / 'data'}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **process_options,
+    )
     port = _free_port()
     command = [
-        server, "--no-defaults", f"--datadir={root / 'data'}", f"--port={port}", "--bind-address=127.0.0.1",
-        f"--socket={root / 'socket'}", f"--pid-file={root / 'pid'}", "--innodb-flush-log-at-trx-commit=0",
+        server,
+        "--no-defaults",
+        f"--datadir={root / 'data'}",
+        f"--port={port}",
+        "--bind-address=127.0.0.1",
+        f"--socket={root / 'socket'}",
+        f"--pid-file={root / 'pid'}",
+        "--innodb-flush-log-at-trx-commit=0",
         "--max-connections=200",
-    ]  # fmt: skip
+    ]
     with _server(command, port, root / "log", process_options):
         yield f"jdbc:mysql://127.0.0.1:{port}/"
 

@@ -139,9 +139,16 @@ def without_a_version(database: Path) -> None:
 
 
 UNREADABLE = [
-    garbage, truncated, zeroed_pages, of_somebody_else, leftovers, with_a_foreign_table, with_a_foreign_version_table,
-    without_version_and_a_table, without_a_version,
-]  # fmt: skip
+    garbage,
+    truncated,
+    zeroed_pages,
+    of_somebody_else,
+    leftovers,
+    with_a_foreign_table,
+    with_a_foreign_version_table,
+    without_version_and_a_table,
+    without_a_version,
+]
 
 
 @pytest.mark.parametrize(
@@ -538,9 +545,11 @@ def test_sql_sees_what_a_crash_left_out(opened: Open) -> None:
     from resources.sql.duckdb_select import run_query
 
     for name, expected in [
-        ("sink_snapshot_lineage", "core.b"), ("source_snapshot_lineage", "raw.a"),
-        ("sink_job_lineage", "core.b"), ("source_job_lineage", "raw.a"),
-    ]:  # fmt: skip
+        ("sink_snapshot_lineage", "core.b"),
+        ("source_snapshot_lineage", "raw.a"),
+        ("sink_job_lineage", "core.b"),
+        ("source_job_lineage", "raw.a"),
+    ]:
         text = f"""SELECT database || '.' || "table" AS t FROM paimon.{name} WHERE job = 'died'"""
         assert opened().sql(text.replace('"', "`"), "duckdb").rows["t"].to_pylist() == [expected]
         assert run_query(opened(), text)["t"].to_pylist() == [expected]
@@ -642,11 +651,15 @@ def test_the_command_line_answers_in_one_line_and_rebuilds(
     chain(opened())
     garbage(home / "lineage.db")
     for question in (
-        ["lineage", "core.b"], ["lineage", "core.b", "--tables"], ["impact", "raw.a@1"], ["freshness", "core.b"],
-        ["aligned", "core.b", "--on", "raw.a"], ["delete-data-lineage", "--job", "x"],
+        ["lineage", "core.b"],
+        ["lineage", "core.b", "--tables"],
+        ["impact", "raw.a@1"],
+        ["freshness", "core.b"],
+        ["aligned", "core.b", "--on", "raw.a"],
+        ["delete-data-lineage", "--job", "x"],
         ["query", "SELECT * FROM paimon.sink_job_lineage"],
         ["sql", "--engine", "duckdb", "SELECT * FROM paimon.sink_job_lineage"],
-    ):  # fmt: skip
+    ):
         code, out, error = snapline(*question)
         assert (code, out, error.count("\n")) == (2, "", 1), (question, error)
         assert error.startswith("Error: ")
@@ -728,9 +741,11 @@ def test_names_that_lineage_cannot_keep_leave_out_nothing_else(opened: Open, war
     session = opened()
     branch, column = "b" * 195, "c" * 195
     for statement in (
-        f"CREATE TABLE db.a (`{column}` BIGINT)", "INSERT INTO db.a VALUES (1)", f"CALL sys.create_branch('db.a', '{branch}')",
+        f"CREATE TABLE db.a (`{column}` BIGINT)",
+        "INSERT INTO db.a VALUES (1)",
+        f"CALL sys.create_branch('db.a', '{branch}')",
         f"CREATE TABLE db.b AS SELECT `{column}` AS x FROM db.a",
-    ):  # fmt: skip
+    ):
         session.sql(statement, "duckdb")
     session.catalog.table(f"db.a$branch_{branch}").write(pa.table({column: [2]}), commit_id=CommitId("nightly", 1))
     assert any("has 195 characters, and it keeps names of at most 190" in message for message in warned())

@@ -60,9 +60,13 @@ def test_random_ancestries_are_split_as_sets_are(seed: int, store: LineageStore)
 
 
 def check_partings(
-    partings: tuple[Parting, ...], sources: dict[SnapshotRef, list[SnapshotRef]], left: SnapshotRef, right: SnapshotRef,
-    ours: set[SnapshotRef], theirs: set[SnapshotRef],
-) -> None:  # fmt: skip
+    partings: tuple[Parting, ...],
+    sources: dict[SnapshotRef, list[SnapshotRef]],
+    left: SnapshotRef,
+    right: SnapshotRef,
+    ours: set[SnapshotRef],
+    theirs: set[SnapshotRef],
+) -> None:
     """Each has a side that nothing upstream explains, and what is left out is explained by the other side."""
     differing = (ours ^ theirs) - {left, right}
     first = {snapshot for snapshot in differing if not (ancestry(sources, snapshot) - {snapshot}) & differing}

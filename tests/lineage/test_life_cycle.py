@@ -208,9 +208,12 @@ def test_a_merged_and_a_replacing_branch_keep_true_numbers(opened: Open) -> None
 def test_a_partition_is_made_from_what_its_rows_were_made_from(opened: Open) -> None:
     session = opened()
     table = session.catalog.create_table(
-        "core.p", pa.schema([("day", pa.string()), ("id", pa.int64())]), primary_key=["day", "id"], partition_by=["day"],
+        "core.p",
+        pa.schema([("day", pa.string()), ("id", pa.int64())]),
+        primary_key=["day", "id"],
+        partition_by=["day"],
         options={"bucket": 1},
-    )  # fmt: skip
+    )
 
     def upsert(day: str, number: int) -> None:
         source = write(session, "raw.a")
@@ -321,9 +324,10 @@ def test_a_rebuild_gives_the_identical_store(opened: Open, tmp_path: Path, seed:
             old = name.split(".")[1]
             made = [
                 SnapshotRef(ref.catalog, database, table, ref.branch, ref.snapshot_id, ref.time_ms)
-                if (ref.database, ref.table) == (database, old) else ref
+                if (ref.database, ref.table) == (database, old)
+                else ref
                 for ref in made
-            ]  # fmt: skip
+            ]
     session = opened()
     session.reconcile_all()
     fresh = rebuilt(session, tmp_path)
@@ -349,9 +353,10 @@ def test_a_hostile_writer_never_comes_between_what_is_read_and_what_is_recorded(
         ref = read.last_change()
         assert ref is not None
         sink.write(
-            pa.table({"run": [number], "read": values}), commit_id=CommitId("copy", number),
+            pa.table({"run": [number], "read": values}),
+            commit_id=CommitId("copy", number),
             properties=sources_property([ref]),
-        )  # fmt: skip
+        )
     copied = dict(zip(*(sink.to_arrow()[name].to_pylist() for name in ("run", "read")), strict=True))
     rows: dict[int, Any] = {row.barrier_id: row for row in session.lineage_store.snapshots("source", job="copy")}
     assert sorted(rows) == sorted(copied) == list(range(runs))

@@ -91,9 +91,13 @@ def test_a_graph_is_drawn(store: LineageStore, chain: dict[str, SnapshotRef]) ->
     assert text_tree(graph) == "mart.c@2\n└── core.b@2\n    ├── raw.a@2\n    └── raw.d@1"
     assert '    s0["core.b@2"]' in mermaid(graph)
     assert rows(graph)[0] == {
-        "source": "core.b", "source_snapshot_id": 2, "sink": "mart.c", "sink_snapshot_id": 2,
-        "job": "job of mart.c", "barrier_id": 2,
-    }  # fmt: skip
+        "source": "core.b",
+        "source_snapshot_id": 2,
+        "sink": "mart.c",
+        "sink_snapshot_id": 2,
+        "job": "job of mart.c",
+        "barrier_id": 2,
+    }
 
 
 def test_a_diamond_is_unfolded_once(recorded: Catalog, store: LineageStore) -> None:
@@ -177,8 +181,10 @@ def test_a_job_may_read_two_versions_of_a_table_at_a_barrier(store: LineageStore
 def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(store: LineageStore) -> None:
     stored = [
         SnapshotLineage(job, barrier, "d", "t", branch, barrier, MOMENT)
-        for job in ("j", "k") for barrier in (1, 2) for branch in ("fix", "main")
-    ]  # fmt: skip
+        for job in ("j", "k")
+        for barrier in (1, 2)
+        for branch in ("fix", "main")
+    ]
     store.store_snapshots("sink", stored)
     assert store.snapshots("sink", job="k", barrier_id=[2, 3], branch="main") == [stored[-1]]
     assert store.snapshots("sink", table="none") == []

@@ -60,10 +60,14 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", _WRITER, json.dumps(store_options), f"job {number}", str(barriers)],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for number in range(16)
-    ]  # fmt: skip
+    ]
     missing: list[str] = []
 
     def follow(number: int) -> None:

@@ -26,9 +26,16 @@ class RandomPlatform:
     def live(self, steps: int) -> None:
         """Let so many things happen."""
         happenings = [
-            (0.55, self._write), (0.63, self._compact), (0.70, self._roll_back), (0.76, self._expire), (0.81, self._rename),
-            (0.86, self._make_anew), (0.93, self._branch), (0.97, self._merge), (1.0, self._tag),
-        ]  # fmt: skip
+            (0.55, self._write),
+            (0.63, self._compact),
+            (0.70, self._roll_back),
+            (0.76, self._expire),
+            (0.81, self._rename),
+            (0.86, self._make_anew),
+            (0.93, self._branch),
+            (0.97, self._merge),
+            (1.0, self._tag),
+        ]
         for _ in range(steps):
             at = self._chance.random()
             happen = next(act for limit, act in happenings if at <= limit)
@@ -55,9 +62,10 @@ class RandomPlatform:
         sources = self._chance.sample(known, min(len(known), self._chance.randrange(4)))
         barrier = self._chance.getrandbits(40)
         table.write(
-            pa.table({"id": [barrier]}), commit_id=CommitId(f"job of {table.identifier.table}", barrier, exact=True),
+            pa.table({"id": [barrier]}),
+            commit_id=CommitId(f"job of {table.identifier.table}", barrier, exact=True),
             properties=sources_property(sources),
-        )  # fmt: skip
+        )
         ref = table.ref()
         assert ref is not None
         self.refs.append(ref)

@@ -32,9 +32,12 @@ def check_damage(session: Session, bad: SnapshotRef) -> None:
     assert {affected.first for affected in every} == set(session.impact(bad))
     reached = {f"{ref.catalog}.{ref.database}.{ref.table}" for ref in session.impact(bad)}
     assert set(damage.sound) == {
-        f"{catalog}.{name}" for catalog in session.catalog_names() if catalog not in damage.silent
-        for name in session.catalog_of(catalog).tables() if f"{catalog}.{name}" not in {*reached, *damage.unknown}
-    }  # fmt: skip
+        f"{catalog}.{name}"
+        for catalog in session.catalog_names()
+        if catalog not in damage.silent
+        for name in session.catalog_of(catalog).tables()
+        if f"{catalog}.{name}" not in {*reached, *damage.unknown}
+    }
     if bad.catalog == "snapline" and bad.branch == "main":
         plan = plan_recovery(session, bad)
         on_main = {row.first.table_name for row in damage.spoilt if row.first.catalog == "snapline" and row.newest}
@@ -96,8 +99,10 @@ def test_two_snapshots_part_on_the_page_as_in_the_command(
         said = session.compare_ancestries(session.known_ref(str(left)), session.known_ref(str(right)))
         assert said.describe() in command.output
         assert answer.status_code == 200 and said.describe() in text(answer.text)
-        above = {side: set(session.lineage(ref, "up").snapshots) | {ref} for side, ref in
-                 (("left", said.left), ("right", said.right))}  # fmt: skip
+        above = {
+            side: set(session.lineage(ref, "up").snapshots) | {ref}
+            for side, ref in (("left", said.left), ("right", said.right))
+        }
         assert set(said.only_left) == above["left"] - above["right"]
         assert set(said.only_right) == above["right"] - above["left"]
         assert set(said.both) == above["left"] & above["right"]

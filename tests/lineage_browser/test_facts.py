@@ -112,8 +112,11 @@ def test_what_was_read_bit_by_bit_is_what_is_read_at_once(session: Session, tmp_
         assert platform.branches == fresh.branches
         shown, expected = read_history(platform, 10_000), read_history(fresh, 10_000)
         assert (shown.dots, shown.arcs, shown.joins, shown.lanes) == (
-            expected.dots, expected.arcs, expected.joins, expected.lanes,
-        )  # fmt: skip
+            expected.dots,
+            expected.arcs,
+            expected.joins,
+            expected.lanes,
+        )
 
 
 def test_lineage_that_is_lacking_is_made_up_for_though_no_table_has_changed(session: Session) -> None:

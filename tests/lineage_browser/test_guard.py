@@ -72,10 +72,20 @@ def test_what_comes_from_elsewhere_is_refused_and_nothing_happens(headers: dict[
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example", "evil.example:3000", "127.0.0.1.evil.example", "localhost.evil.example", "data.example.com.evil", "",
-        "user@127.0.0.1", "127.0.0.1:x", "127.0.0.1/evil", "2130706433.evil", "[::1", "xn--lcalhost-r0a",
+        "evil.example",
+        "evil.example:3000",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "data.example.com.evil",
+        "",
+        "user@127.0.0.1",
+        "127.0.0.1:x",
+        "127.0.0.1/evil",
+        "2130706433.evil",
+        "[::1",
+        "xn--lcalhost-r0a",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
 def test_a_name_that_is_not_ours_reads_nothing(host: str, method: str) -> None:
     """A page of somebody else's that has let its own name lead to this machine."""
@@ -119,9 +129,13 @@ def test_a_token_counts_once_for_what_the_page_has_shown() -> None:
     tokens, shown = Tokens(FixedClock()), {"bad": "raw.a@2", "mode": "full"}
     token = tokens.issue("start", shown)
     for action, values in (
-        ("drop", shown), ("start", {**shown, "mode": "incremental"}), ("start", {**shown, "bad": "raw.a@1"}),
-        ("start", {"bad": "raw.a@2"}), ("start", {**shown, "more": ""}), ("start", {"mode": "raw.a@2", "bad": "full"}),
-    ):  # fmt: skip
+        ("drop", shown),
+        ("start", {**shown, "mode": "incremental"}),
+        ("start", {**shown, "bad": "raw.a@1"}),
+        ("start", {"bad": "raw.a@2"}),
+        ("start", {**shown, "more": ""}),
+        ("start", {"mode": "raw.a@2", "bad": "full"}),
+    ):
         with pytest.raises(TokenRefused, match="was not made by this page"):
             tokens.use(token, action, values)
     tokens.use(token, "start", shown)

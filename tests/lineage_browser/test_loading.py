@@ -24,8 +24,9 @@ def test_first_pages_at_once_find_the_definitions(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("SNAPLINE_")},
-        "SNAPLINE_HOME": str(home), "SNAPLINE_WAREHOUSE": str(tmp_path / "warehouse"),
-    }  # fmt: skip
+        "SNAPLINE_HOME": str(home),
+        "SNAPLINE_WAREHOUSE": str(tmp_path / "warehouse"),
+    }
     prepared = (
         "from resources import Session\n"
         "from resources.recovery import Recovery, plan_recovery\n"

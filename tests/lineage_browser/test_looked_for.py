@@ -21,11 +21,20 @@ OWN, OTHER = ("snapline", "core", "flights"), ("lake", "core", "flights")
 @pytest.mark.parametrize(
     ("text", "own", "other"),
     [
-        ("flights", True, True), ("core.f", True, True), ("CORE", True, True), ("a", False, True), ("line", False, False),
-        ("snap", False, False), ("snapline.", True, False), ("snapline.core.fl", True, False), ("snapline.fl", False, False),
-        ("lake", False, True), ("lake.core", False, True), ("e.core", False, True),
+        ("flights", True, True),
+        ("core.f", True, True),
+        ("CORE", True, True),
+        ("a", False, True),
+        ("line", False, False),
+        ("snap", False, False),
+        ("snapline.", True, False),
+        ("snapline.core.fl", True, False),
+        ("snapline.fl", False, False),
+        ("lake", False, True),
+        ("lake.core", False, True),
+        ("e.core", False, True),
     ],
-)  # fmt: skip
+)
 def test_a_table_is_looked_for_by_the_name_that_is_shown(text: str, own: bool, other: bool) -> None:
     assert (is_named(OWN, text), is_named(OTHER, text)) == (own, other)
 

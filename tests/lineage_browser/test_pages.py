@@ -24,9 +24,20 @@ from storage import CommitId, SnapshotRef
 
 SCHEMA = pa.schema([("id", pa.int64()), ("said", pa.string())])
 HOSTILE = [
-    "<script>alert(1)</script>", "\"onload=\"alert(1)", "'><img src=x onerror=alert(1)>", "{{7*7}}", "${7*7}", "\u202eevil",
-    "a" * 190, "=HYPERLINK(1)", "&amp;", "%3Cscript%3E", "]]>", "--", "ä ö\u0301",
-]  # fmt: skip
+    "<script>alert(1)</script>",
+    '"onload="alert(1)',
+    "'><img src=x onerror=alert(1)>",
+    "{{7*7}}",
+    "${7*7}",
+    "\u202eevil",
+    "a" * 190,
+    "=HYPERLINK(1)",
+    "&amp;",
+    "%3Cscript%3E",
+    "]]>",
+    "--",
+    "ä ö\u0301",
+]
 
 
 def made(session: Session, name: str, *sources: SnapshotRef, job: str = "", said: str = "x") -> SnapshotRef:
@@ -250,9 +261,11 @@ def test_what_was_taken_back_and_tagged_later_was_not_so_before(session: Session
 
 def test_only_what_left_the_rows_as_they_were_is_unchanged(session: Session, client: TestClient) -> None:
     for statement in (
-        "CREATE TABLE raw.a (id BIGINT, said STRING)", "INSERT INTO raw.a VALUES (1, 'a'), (2, 'b')",
-        "UPDATE raw.a SET said = 'c' WHERE id = 2", "INSERT INTO raw.a VALUES (3, 'd')",
-    ):  # fmt: skip
+        "CREATE TABLE raw.a (id BIGINT, said STRING)",
+        "INSERT INTO raw.a VALUES (1, 'a'), (2, 'b')",
+        "UPDATE raw.a SET said = 'c' WHERE id = 2",
+        "INSERT INTO raw.a VALUES (3, 'd')",
+    ):
         session.sql(statement, "duckdb")
     table = session.table("raw.a")
     table.compact(full=True)
@@ -265,9 +278,11 @@ def test_only_what_left_the_rows_as_they_were_is_unchanged(session: Session, cli
 
 def test_partitions_are_found_though_dagster_did_not_write_them(session: Session, client: TestClient) -> None:
     for statement in (
-        "CREATE TABLE raw.a (id BIGINT, day STRING) PARTITIONED BY (day)", "INSERT INTO raw.a VALUES (1, 'mon'), (2, 'tue')",
-        "INSERT INTO raw.a VALUES (3, 'tue')", "CREATE TABLE raw.b AS SELECT 'tue' AS day",
-    ):  # fmt: skip
+        "CREATE TABLE raw.a (id BIGINT, day STRING) PARTITIONED BY (day)",
+        "INSERT INTO raw.a VALUES (1, 'mon'), (2, 'tue')",
+        "INSERT INTO raw.a VALUES (3, 'tue')",
+        "CREATE TABLE raw.b AS SELECT 'tue' AS day",
+    ):
         session.sql(statement, "duckdb")
     for query, expected in (("day=mon", ["raw.a@1"]), ("tue", ["raw.a@1", "raw.a@2"]), ("day=wed", [])):
         assert [row["snapshot"] for row in _listed(client, f"?partition={query}")] == expected
@@ -309,11 +324,14 @@ def test_no_command_is_offered_that_cannot_work(session: Session, client: TestCl
 
 def test_a_rollback_to_what_was_good_is_not_spoilt(session: Session, client: TestClient) -> None:
     for statement in (
-        "CREATE TABLE raw.a (id BIGINT)", "INSERT INTO raw.a VALUES (1)",
-        "CREATE TABLE core.b AS SELECT * FROM raw.a", "INSERT INTO raw.a VALUES (666)",
-        "INSERT OVERWRITE core.b SELECT * FROM raw.a", "CALL sys.rollback('core.b', '1')",
+        "CREATE TABLE raw.a (id BIGINT)",
+        "INSERT INTO raw.a VALUES (1)",
+        "CREATE TABLE core.b AS SELECT * FROM raw.a",
+        "INSERT INTO raw.a VALUES (666)",
         "INSERT OVERWRITE core.b SELECT * FROM raw.a",
-    ):  # fmt: skip
+        "CALL sys.rollback('core.b', '1')",
+        "INSERT OVERWRITE core.b SELECT * FROM raw.a",
+    ):
         session.sql(statement, "duckdb")
     (affected,) = (
         candidate for candidate in damage_of(Session(), session.ref("raw.a@2")).spoilt if candidate.first.table == "b"
@@ -348,9 +366,15 @@ def test_positions_never_move_whatever_is_selected_slid_or_filtered(session: Ses
     whole = places(client.get("/history").text)
     assert len(whole) == 4
     for query, count in (
-        ("select=snapline.mart.report@1", 4), ("at=2020-01-01", 4), ("tables=mart", 1), ("tables=MART,raw", 2), ("branches=0", 3),
-        ("job=nightly", 1), ("kind=nothing", 0), ("tables=report&select=snapline.raw.orders@1", 1),
-    ):  # fmt: skip
+        ("select=snapline.mart.report@1", 4),
+        ("at=2020-01-01", 4),
+        ("tables=mart", 1),
+        ("tables=MART,raw", 2),
+        ("branches=0", 3),
+        ("job=nightly", 1),
+        ("kind=nothing", 0),
+        ("tables=report&select=snapline.raw.orders@1", 1),
+    ):
         page = client.get(f"/history?{query}").text
         shown = places(page)
         assert (len(shown), shown.items() <= whole.items()) == (count, True), query

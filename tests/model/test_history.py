@@ -100,9 +100,19 @@ class History:
 def run(seed: int, steps: Sequence[int], directory: Path) -> None:
     history = History(directory, seed)
     acts = [
-        history.write, history.write, history.write, history.overwrite, history.delete, history.compact, history.tag,
-        history.tag, history.delete_tag, history.expire, history.rollback, history.clean,
-    ]  # fmt: skip
+        history.write,
+        history.write,
+        history.write,
+        history.overwrite,
+        history.delete,
+        history.compact,
+        history.tag,
+        history.tag,
+        history.delete_tag,
+        history.expire,
+        history.rollback,
+        history.clean,
+    ]
     for step in steps:
         history.step, history.random = step, random_of(seed, step)
         history.random.choice(acts)()

@@ -213,10 +213,25 @@ class Branched:
 def run(seed: int, steps: Sequence[int], directory: Path) -> None:
     model = Branched(directory, seed)
     acts = [
-        model.write, model.write, model.write, model.write, model.overwrite, model.compact, model.evolve, model.tag,
-        model.delete_tag, model.create, model.create, model.drop, model.expire, model.rollback, model.merge, model.merge,
-        model.replace, model.clean,
-    ]  # fmt: skip
+        model.write,
+        model.write,
+        model.write,
+        model.write,
+        model.overwrite,
+        model.compact,
+        model.evolve,
+        model.tag,
+        model.delete_tag,
+        model.create,
+        model.create,
+        model.drop,
+        model.expire,
+        model.rollback,
+        model.merge,
+        model.merge,
+        model.replace,
+        model.clean,
+    ]
     for step in steps:
         model.step, model.random = step, random_of(seed, step)
         act = model.random.choice(acts)

@@ -65,36 +65,58 @@ ENGINES: dict[str, tuple[dict[str, Any], Callable[[Row, Row], Row]]] = {
     "sequence group": ({"merge-engine": "partial-update", "fields.seq.sequence-group": "b,c"}, sequence_group),
     "sum, listagg, and, collect": (
         {
-            "merge-engine": "aggregation", "fields.a.aggregate-function": "sum", "fields.b.aggregate-function": "listagg",
-            "fields.c.aggregate-function": "bool_and", "fields.l.aggregate-function": "collect",
+            "merge-engine": "aggregation",
+            "fields.a.aggregate-function": "sum",
+            "fields.b.aggregate-function": "listagg",
+            "fields.c.aggregate-function": "bool_and",
+            "fields.l.aggregate-function": "collect",
         },
-        aggregation({
-            "a": combine(lambda old, new: old + new), "b": combine(lambda old, new: f"{old},{new}"),
-            "c": combine(lambda old, new: old and new), "l": combine(lambda old, new: old + new), "seq": last_non_null,
-        }),
+        aggregation(
+            {
+                "a": combine(lambda old, new: old + new),
+                "b": combine(lambda old, new: f"{old},{new}"),
+                "c": combine(lambda old, new: old and new),
+                "l": combine(lambda old, new: old + new),
+                "seq": last_non_null,
+            }
+        ),
     ),
     "max, min, or, first": (
         {
-            "merge-engine": "aggregation", "fields.a.aggregate-function": "max", "fields.b.aggregate-function": "min",
-            "fields.c.aggregate-function": "bool_or", "fields.l.aggregate-function": "first_value",
+            "merge-engine": "aggregation",
+            "fields.a.aggregate-function": "max",
+            "fields.b.aggregate-function": "min",
+            "fields.c.aggregate-function": "bool_or",
+            "fields.l.aggregate-function": "first_value",
             "fields.seq.aggregate-function": "product",
         },
-        aggregation({
-            "a": combine(max), "b": combine(min), "c": combine(lambda old, new: old or new), "l": lambda old, _: old,
-            "seq": combine(lambda old, new: old * new),
-        }),
+        aggregation(
+            {
+                "a": combine(max),
+                "b": combine(min),
+                "c": combine(lambda old, new: old or new),
+                "l": lambda old, _: old,
+                "seq": combine(lambda old, new: old * new),
+            }
+        ),
     ),
     "last and first": (
         {
-            "merge-engine": "aggregation", "fields.default-aggregate-function": "last_value",
+            "merge-engine": "aggregation",
+            "fields.default-aggregate-function": "last_value",
             "fields.a.aggregate-function": "first_non_null_value",
         },
-        aggregation({
-            "a": combine(lambda old, _: old), "b": lambda _, new: new, "c": lambda _, new: new, "l": lambda _, new: new,
-            "seq": lambda _, new: new,
-        }),
+        aggregation(
+            {
+                "a": combine(lambda old, _: old),
+                "b": lambda _, new: new,
+                "c": lambda _, new: new,
+                "l": lambda _, new: new,
+                "seq": lambda _, new: new,
+            }
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("seed", seeds(4, 300))
@@ -110,13 +132,15 @@ def test_an_engine_does_what_a_fold_does(tmp_path: Path, name: str, seed: int) -
     for _ in range(amount(20, 1000)):
         written = [
             {
-                "id": chance.randrange(25), "seq": chance.choice([None, *range(4)]),
+                "id": chance.randrange(25),
+                "seq": chance.choice([None, *range(4)]),
                 "a": chance.choice([None, chance.randrange(50)]),
-                "b": chance.choice([None, *"xyzäö"]), "c": chance.choice([None, True, False]),
+                "b": chance.choice([None, *"xyzäö"]),
+                "c": chance.choice([None, True, False]),
                 "l": chance.choice([None, [1], [chance.randrange(9), 2]]),
             }
             for _ in range(chance.randrange(1, 40))
-        ]  # fmt: skip
+        ]
         if chance.random() < 0.1:
             table.overwrite(pa.Table.from_pylist(written, SCHEMA))
             expected = {}

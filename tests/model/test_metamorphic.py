@@ -47,11 +47,13 @@ def random_operation(chosen: random.Random) -> tuple[str, Any]:
     def rows(most: int) -> list[tuple[Any, ...]]:
         return [
             (
-                chosen.choice("xy"), chosen.randrange(80), chosen.choice([None, chosen.randrange(50)]),
+                chosen.choice("xy"),
+                chosen.randrange(80),
+                chosen.choice([None, chosen.randrange(50)]),
                 chosen.choice(["a", "ü", None]),
             )
             for _ in range(chosen.randint(1, most))
-        ]  # fmt: skip
+        ]
 
     kind = chosen.choices(
         ["write", "change", "overwrite", "delete", "update", "compact", "alter", "restart", "expire"],

@@ -70,19 +70,28 @@ def build(directory: Path) -> tuple[list[Place], dict[str, list[tuple[str, Answe
         ids = range(first, first + count)
         return pa.table(
             {
-                "day": [f"d{row_id % 2}" for row_id in ids], "id": list(ids), "v": [row_id / 7 for row_id in ids],
+                "day": [f"d{row_id % 2}" for row_id in ids],
+                "id": list(ids),
+                "v": [row_id / 7 for row_id in ids],
                 "text": [None if row_id % 9 == 0 else f"text {row_id * 7919 % 1000}" for row_id in ids],
-            }, schema=schema,
-        )  # fmt: skip
+            },
+            schema=schema,
+        )
 
     for name, file_format in (("parquet", "parquet"), ("orc", "orc"), ("avro", "avro")):
         keyed = catalog.create_table(
-            f"a.keyed_{name}", schema, primary_key=["id"],
+            f"a.keyed_{name}",
+            schema,
+            primary_key=["id"],
             options={
-                "bucket": 1, "write-only": True, "changelog-producer": "input", "file.format": file_format,
-                "changelog.num-retained.max": 10, "snapshot.num-retained.min": 1,
+                "bucket": 1,
+                "write-only": True,
+                "changelog-producer": "input",
+                "file.format": file_format,
+                "changelog.num-retained.max": 10,
+                "snapshot.num-retained.min": 1,
             },
-        )  # fmt: skip
+        )
         for number in range(2):
             clock.advance_ms(1000)
             keyed.write(rows(number * 10), commit_id=CommitId(f"job {number}", 1))
@@ -417,8 +426,18 @@ class Bench:
 
 # What no file of the store holds: each of them, in the place of any, is told by name.
 GARBAGE = (
-    b"", b"\x00" * 40, b"\xff\xfe", b"{", b"{}", b"[]", b"null", b"-1", b'"text"', b'{"id": 1}', b"[" * 50_000,
-)  # fmt: skip
+    b"",
+    b"\x00" * 40,
+    b"\xff\xfe",
+    b"{",
+    b"{}",
+    b"[]",
+    b"null",
+    b"-1",
+    b'"text"',
+    b'{"id": 1}',
+    b"[" * 50_000,
+)
 # In the place of each value of a document that says what it is: some of them may make sense.
 _VALUES = (None, True, -1, 10**30, 1.5, "", "text", "../x", "\ud800", [], {}, [None], {"a": 1})
 # Told when the warehouse is opened, or by its own check, where a table does not need them.
@@ -531,12 +550,35 @@ def test_damaged_files_are_noticed(tmp_path: Path) -> None:
 def test_every_kind_of_file_is_damaged(tmp_path: Path) -> None:
     kinds = {place.kind for place in build(tmp_path)[0]}
     assert kinds >= {
-        "schema", "snapshot", "hint", "tag", "ORIGIN", "MAIN-BRANCH", "FORMER-NAMES", "consumer", "changelog",
-        "manifest list", "manifest", "index manifest", "deletion vectors", "data file, parquet", "data file, orc",
-        "data file, avro", "changelog file, parquet", "changelog file, orc", "changelog file, avro", "catalog options",
-        "hash index", "file index",
-        "journal", "commit ids", "closing", "trouble", "statistics", "view",
-    }  # fmt: skip
+        "schema",
+        "snapshot",
+        "hint",
+        "tag",
+        "ORIGIN",
+        "MAIN-BRANCH",
+        "FORMER-NAMES",
+        "consumer",
+        "changelog",
+        "manifest list",
+        "manifest",
+        "index manifest",
+        "deletion vectors",
+        "data file, parquet",
+        "data file, orc",
+        "data file, avro",
+        "changelog file, parquet",
+        "changelog file, orc",
+        "changelog file, avro",
+        "catalog options",
+        "hash index",
+        "file index",
+        "journal",
+        "commit ids",
+        "closing",
+        "trouble",
+        "statistics",
+        "view",
+    }
 
 
 if __name__ == "__main__":

@@ -31,17 +31,27 @@ COMMITS: dict[str, dict[str, Any]] = {
 LONG_COMMITS: dict[str, dict[str, Any]] = {
     "two writers, three commits": {"writers": (A, ("b", "c")), "expirers": (1,)},
     "a slow writer, a reader, expiry, three quick commits": {
-        "writers": (A,), "quick": REST[:3], "expirers": (1,), "readers": 1,
+        "writers": (A,),
+        "quick": REST[:3],
+        "expirers": (1,),
+        "readers": 1,
     },
     "two expirers": {"writers": (A,), "quick": REST[:2], "expirers": (1, 1)},
     "a reader on a store": {"writers": (A,), "quick": REST[:3], "expirers": (1,), "readers": 1, "local": False},
     "two rollbacks": {
-        "writers": (), "quick": REST[:1], "expirers": (1,), "rollbacks": ((1, 2), (1, 2, 3)), "begun_with": 2,
+        "writers": (),
+        "quick": REST[:1],
+        "expirers": (1,),
+        "rollbacks": ((1, 2), (1, 2, 3)),
+        "begun_with": 2,
     },
     "two calls of one commit id on a store": {
-        "writers": (A, ("A",)), "quick": REST[:2], "expirers": (1,), "local": False,
+        "writers": (A, ("A",)),
+        "quick": REST[:2],
+        "expirers": (1,),
+        "local": False,
     },
-}  # fmt: skip
+}
 COMMIT_READER = COMMITS["a slow writer, a reader, expiry"]
 FEW = {**COMMIT_READER, "readers": 0}
 SLOW = {**FEW, "quick": REST[:3]}
@@ -51,29 +61,55 @@ TWO_EXPIRERS = COMMITS["two expirers on a store"]
 TWO_CALLS = COMMITS["two calls of one commit id"]
 ROLLBACK = COMMITS["a rollback"]
 COMMITS_PLANTED = [
-    (c.LOOK_AGAIN, FEW), (c.LISTING, FEW), (c.OTHER_BASE, {**FEW, "writers": (A, ("b",)), "begun_with": 2, "local": False}),
-    (c.GONE_IS_STALE, ON_STORE), (c.GONE_HAS_LANDED, TWO_EXPIRERS), (c.EARLY_LOOK, ON_STORE),
-    (c.HINT_RISES, COMMIT_READER), (c.HINT_FIRST, {**COMMIT_READER, "quick_hints": False}), (c.HINT_AGAIN, COMMIT_READER),
-    (c.LIST_AGAIN, STORE_READER), (c.CHAIN, TWO_EXPIRERS), (c.REMEMBER, TWO_CALLS),
-    (c.MEMORY_FIRST, TWO_CALLS), (c.BY_NUMBER, TWO_CALLS), (c.ONE_OF_ID, TWO_CALLS), (c.ASCENDING, FEW),
-    (c.COMPARE, {**FEW, "expirers": (1, 1)}), (c.SCAN_FIRST, ROLLBACK), (c.HOLD, ROLLBACK), (c.HOLD_LOOK, ROLLBACK),
+    (c.LOOK_AGAIN, FEW),
+    (c.LISTING, FEW),
+    (c.OTHER_BASE, {**FEW, "writers": (A, ("b",)), "begun_with": 2, "local": False}),
+    (c.GONE_IS_STALE, ON_STORE),
+    (c.GONE_HAS_LANDED, TWO_EXPIRERS),
+    (c.EARLY_LOOK, ON_STORE),
+    (c.HINT_RISES, COMMIT_READER),
+    (c.HINT_FIRST, {**COMMIT_READER, "quick_hints": False}),
+    (c.HINT_AGAIN, COMMIT_READER),
+    (c.LIST_AGAIN, STORE_READER),
+    (c.CHAIN, TWO_EXPIRERS),
+    (c.REMEMBER, TWO_CALLS),
+    (c.MEMORY_FIRST, TWO_CALLS),
+    (c.BY_NUMBER, TWO_CALLS),
+    (c.ONE_OF_ID, TWO_CALLS),
+    (c.ASCENDING, FEW),
+    (c.COMPARE, {**FEW, "expirers": (1, 1)}),
+    (c.SCAN_FIRST, ROLLBACK),
+    (c.HOLD, ROLLBACK),
+    (c.HOLD_LOOK, ROLLBACK),
     (c.EXACT, ROLLBACK),
-]  # fmt: skip
+]
 
 AGES: dict[str, dict[str, Any]] = {
-    "one cleaning": {}, "two cleanings": {"cleaners": 2}, "two hours": {"hours": 2},
+    "one cleaning": {},
+    "two cleanings": {"cleaners": 2},
+    "two hours": {"hours": 2},
     "a rollback": {"who": (a.WRITER, a.ROLLBACK)},
-}  # fmt: skip
+}
 LONG_AGES: dict[str, dict[str, Any]] = {
     "two cleanings, two hours": {"cleaners": 2, "hours": 2},
     "a rollback, two cleanings": {"who": (a.ROLLBACK,), "cleaners": 2, "hours": 2},
 }
 HELD = AGES["a rollback"]
 AGES_PLANTED: list[tuple[str, dict[str, Any]]] = [
-    (a.LOOK_AFTER, {}), (a.TAKE_BACK, {}), (a.PUT_AGAIN, {}), (a.SAME_LISTS, {}), (a.AGE, {}), (a.LIST_FIRST, {}),
-    (a.MARK, {}), (a.MARK_FIRST, {}), (a.MARK_LOOK, {}), (a.MARK_ENDS, {}), (a.SEEN, {}),
-    (a.HOLD_LOOK, HELD), (a.HOLD_LATE, HELD),
-]  # fmt: skip
+    (a.LOOK_AFTER, {}),
+    (a.TAKE_BACK, {}),
+    (a.PUT_AGAIN, {}),
+    (a.SAME_LISTS, {}),
+    (a.AGE, {}),
+    (a.LIST_FIRST, {}),
+    (a.MARK, {}),
+    (a.MARK_FIRST, {}),
+    (a.MARK_LOOK, {}),
+    (a.MARK_ENDS, {}),
+    (a.SEEN, {}),
+    (a.HOLD_LOOK, HELD),
+    (a.HOLD_LATE, HELD),
+]
 
 HOLDERS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "tags of snapshots and of tags": ((("tag", "h", "t"), ("delete", "t", 1), EXPIRE, ("tag", "u", 1)), OLD_TAG),
@@ -135,17 +171,37 @@ EXPIRER = PUBLICATIONS["merges, an expirer"]
 HAND = {what: PUBLICATIONS[f"merges, a {what} by hand"] for what in ("rollback", "merge", "replace")}
 REPLACES = PUBLICATIONS["replaces, a recoverer, a writer"]
 PUBLICATIONS_PLANTED = [
-    (p.LOWER, TWO_OF_ONE_TABLE), (p.WITHDRAW_AT_ONCE, {"publishers": MERGE * 2, "tables": 1}), (p.ASK, WRITER),
-    (p.ASK_LATE, WRITER), (p.FENCE, WRITER), (p.DECIDE, WRITER), (p.OUTCOME, WRITER), (p.UNDONE_IS_CLOSED, READER),
-    (p.TAG_FIRST, READER), (p.READ_AGAIN, READER), (p.TAG_KEPT, EXPIRER), (p.OWN_COMMIT, WRITER),
-    (p.GIVE, TWO_OF_ONE_TABLE), (p.OPEN_AGAIN, REPLACES), (p.OPEN_TWICE, REPLACES), (p.HAND_LOOKS, HAND["rollback"]),
-    (p.HAND_LOOKS, HAND["merge"]), (p.HAND_HOLDS, HAND["rollback"]), (p.HAND_LOOKS_AGAIN, HAND["replace"]),
-    (p.STOP_OTHERS, HAND["rollback"]), (p.STOP_OTHERS, HAND["merge"]), (p.REFUSE_CLOSED, HAND["replace"]),
-    (p.EXPIRER_ASKS, EXPIRER), (p.EXPIRER_ASKS_FIRST, EXPIRER), (p.CLOSE_FIRST, {"publishers": REPLACE, "writes": 1}),
-]  # fmt: skip
+    (p.LOWER, TWO_OF_ONE_TABLE),
+    (p.WITHDRAW_AT_ONCE, {"publishers": MERGE * 2, "tables": 1}),
+    (p.ASK, WRITER),
+    (p.ASK_LATE, WRITER),
+    (p.FENCE, WRITER),
+    (p.DECIDE, WRITER),
+    (p.OUTCOME, WRITER),
+    (p.UNDONE_IS_CLOSED, READER),
+    (p.TAG_FIRST, READER),
+    (p.READ_AGAIN, READER),
+    (p.TAG_KEPT, EXPIRER),
+    (p.OWN_COMMIT, WRITER),
+    (p.GIVE, TWO_OF_ONE_TABLE),
+    (p.OPEN_AGAIN, REPLACES),
+    (p.OPEN_TWICE, REPLACES),
+    (p.HAND_LOOKS, HAND["rollback"]),
+    (p.HAND_LOOKS, HAND["merge"]),
+    (p.HAND_HOLDS, HAND["rollback"]),
+    (p.HAND_LOOKS_AGAIN, HAND["replace"]),
+    (p.STOP_OTHERS, HAND["rollback"]),
+    (p.STOP_OTHERS, HAND["merge"]),
+    (p.REFUSE_CLOSED, HAND["replace"]),
+    (p.EXPIRER_ASKS, EXPIRER),
+    (p.EXPIRER_ASKS_FIRST, EXPIRER),
+    (p.CLOSE_FIRST, {"publishers": REPLACE, "writes": 1}),
+]
 PUBLICATIONS_STUCK = [
-    (p.HIGHER, TWO_OF_ONE_TABLE), (p.EXACT, PUBLICATIONS["merges into what diverges"]), (p.CLOSE_ALL, DIVERGES),
-]  # fmt: skip
+    (p.HIGHER, TWO_OF_ONE_TABLE),
+    (p.EXACT, PUBLICATIONS["merges into what diverges"]),
+    (p.CLOSE_ALL, DIVERGES),
+]
 
 REPLACEMENTS: dict[str, dict[str, Any]] = {
     "one call each": {"replacers": 1, "deleters": 1},
@@ -153,9 +209,11 @@ REPLACEMENTS: dict[str, dict[str, Any]] = {
     "two calls each": {"longest": 3},
 }
 REPLACEMENTS_PLANTED = [
-    (r.LOOK, REPLACEMENTS["one call each"]), (r.LOOK_FIRST, REPLACEMENTS["one call each"]),
-    (r.CLOSE, REPLACEMENTS["one call each"]), (r.DECIDE, REPLACEMENTS["two replacers"]),
-]  # fmt: skip
+    (r.LOOK, REPLACEMENTS["one call each"]),
+    (r.LOOK_FIRST, REPLACEMENTS["one call each"]),
+    (r.CLOSE, REPLACEMENTS["one call each"]),
+    (r.DECIDE, REPLACEMENTS["two replacers"]),
+]
 
 
 def _holds(name: str, model: Any) -> Any:

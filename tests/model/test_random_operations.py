@@ -44,12 +44,18 @@ class Model:
         self.rows: Rows = {}
         self.versions: dict[int | str, Rows] = {}
         options = {
-            "bucket": engine["bucket"], "manifest.merge-min-count": 3, "parquet.row-group.rows": 16,
-            "target-file-size": "2 kb", "source.split.target-size": "4 kb", "source.split.open-file-cost": "1 kb",
-            "file.format": engine["format"], "changelog-producer": engine.get("producer", "none"),
-            "dynamic-bucket.target-row-num": 9, "dynamic-bucket.max-buckets": engine.get("most", -1),
+            "bucket": engine["bucket"],
+            "manifest.merge-min-count": 3,
+            "parquet.row-group.rows": 16,
+            "target-file-size": "2 kb",
+            "source.split.target-size": "4 kb",
+            "source.split.open-file-cost": "1 kb",
+            "file.format": engine["format"],
+            "changelog-producer": engine.get("producer", "none"),
+            "dynamic-bucket.target-row-num": 9,
+            "dynamic-bucket.max-buckets": engine.get("most", -1),
             "deletion-vectors.enabled": engine.get("vectors", False),
-        }  # fmt: skip
+        }
         # Whether a row of a key may move from one day to another.
         self.moves: bool = engine.get("moves", False)
         self.is_dynamic = engine["bucket"] == -1
@@ -57,10 +63,12 @@ class Model:
         self.columns = 0
         schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("number", pa.int64()), ("text", pa.string())])
         self.table: Table = self.catalog.create_table(
-            "m.t", schema, primary_key=["id"] if self.moves else ["day", "id"],
+            "m.t",
+            schema,
+            primary_key=["id"] if self.moves else ["day", "id"],
             partition_by=["day"] if engine["partitioned"] else [],
             options=options,
-        )  # fmt: skip
+        )
 
     def row(self, day: str | None = None) -> tuple[Any, ...]:
         chance = self.random
@@ -217,9 +225,18 @@ ENGINES: list[dict[str, Any]] = [
 def run(engine: dict[str, Any], seed: int, steps: Sequence[int], directory: Path) -> None:
     model = Model(directory, seed, engine)
     acts = [
-        *[model.write, model.change] * 2, model.delete, model.overwrite, model.compact, model.tag, model.update, model.merge,
-        model.evolve, model.restart, model.rescale, model.expire,
-    ]  # fmt: skip
+        *[model.write, model.change] * 2,
+        model.delete,
+        model.overwrite,
+        model.compact,
+        model.tag,
+        model.update,
+        model.merge,
+        model.evolve,
+        model.restart,
+        model.rescale,
+        model.expire,
+    ]
     for step in steps:
         model.random = random_of(seed, step)
         model.random.choice(acts)()

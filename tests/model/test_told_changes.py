@@ -76,9 +76,13 @@ class _History:
     def go_on(self, chance: random.Random) -> None:
         self._chance, latest = chance, self.table.snapshots.latest_id() or 0
         steps = {
-            self._write: 45, self._delete: 10, self._update: 7, self._overwrite: 5, self._truncate: 3,
+            self._write: 45,
+            self._delete: 10,
+            self._update: 7,
+            self._overwrite: 5,
+            self._truncate: 3,
             **({self._roll_back: 8, self._merge_branch: 12, self._rescale: 3} if latest else {}),
-        }  # fmt: skip
+        }
         (step,) = chance.choices(list(steps), list(steps.values()))
         self.done.append(step.__name__.lstrip("_"))
         # What a table of a kind does not do, or what is there already.

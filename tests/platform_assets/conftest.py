@@ -49,9 +49,13 @@ def _run_twice(demo: Demo) -> list[str]:
     for number in range(2):
         done = subprocess.run(
             [str(Path(sys.executable).with_name("snapline")), "demo"],
-            capture_output=True, text=True, timeout=400, check=False, cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+            cwd=ROOT,
             env=os.environ | {"SNAPLINE_HOME": str(demo.home)},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
         if number == 0:

@@ -20,10 +20,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.dagster
 FLIGHTS = 336_776
 TABLES = {
-    "core.flights": FLIGHTS, "example.word_counts": 16, "example.words": 22, "marts.carrier_performance": 16,
-    "marts.daily_delays": 1095, "marts.delay_by_weather": 27, "raw.airlines": 16, "raw.airports": 1458,
-    "raw.flights": FLIGHTS, "raw.planes": 3322, "raw.weather": 26115,
-}  # fmt: skip
+    "core.flights": FLIGHTS,
+    "example.word_counts": 16,
+    "example.words": 22,
+    "marts.carrier_performance": 16,
+    "marts.daily_delays": 1095,
+    "marts.delay_by_weather": 27,
+    "raw.airlines": 16,
+    "raw.airports": 1458,
+    "raw.flights": FLIGHTS,
+    "raw.planes": 3322,
+    "raw.weather": 26115,
+}
 MONTHS = [f"2013-{month:02d}" for month in range(1, 13)]
 
 
@@ -48,8 +56,12 @@ def test_dagster_loads_the_code_location(tmp_path: Path) -> None:
     (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
     done = subprocess.run(
         [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", "workspace.yaml"],
-        capture_output=True, text=True, check=False, env=env, cwd=Path(__file__).parent.parent.parent,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+        cwd=Path(__file__).parent.parent.parent,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -119,10 +131,17 @@ def test_pypaimon_reads_every_table_with_the_same_rows(
 
 def test_a_definition_location_loads_without_a_warning() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:platform_assets", "-c",
-         "from platform_assets.definitions import defs; defs.resolve_all_job_defs(); print(len(list(defs.assets)))"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "error::DeprecationWarning:platform_assets",
+            "-c",
+            "from platform_assets.definitions import defs; defs.resolve_all_job_defs(); print(len(list(defs.assets)))",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     # Each has a twin in the recovery graph.
     assert int(done.stdout) == 2 * len(TABLES)

@@ -44,9 +44,14 @@ def test_every_command_of_the_story_prints_what_the_story_shows(demo: "Demo") ->
         arguments = shlex.split(command)
         assert arguments[0] == "snapline"
         done = subprocess.run(
-            [program, *arguments[1:]], capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
+            [program, *arguments[1:]],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            cwd=ROOT,
             env=os.environ | {"SNAPLINE_HOME": str(demo.after_first)},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-3000:]}"
         for line in lines:
             assert line in done.stdout, f"{command} does not print {line!r}:\n{done.stdout}"

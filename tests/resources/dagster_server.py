@@ -67,9 +67,11 @@ class DagsterServer:
     def materialize(self, asset: list[str], partition: str) -> str:
         """Materialize a partition of an asset and wait for the end; returns the status."""
         selector = {
-            "repositoryLocationName": self.location(), "repositoryName": "__repository__", "jobName": "__ASSET_JOB",
+            "repositoryLocationName": self.location(),
+            "repositoryName": "__repository__",
+            "jobName": "__ASSET_JOB",
             "assetSelection": [{"path": asset}],
-        }  # fmt: skip
+        }
         metadata = {"tags": [{"key": "dagster/partition", "value": partition}]}
         given = {"selector": selector, "runConfigData": {}, "mode": "default", "executionMetadata": metadata}
         answer = self.ask(_LAUNCH_RUN, p=given)["launchRun"]
@@ -125,9 +127,12 @@ def dagster_server(module: str, home: Path, dagster_home: Path, services: str = 
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     environment = {
-        **os.environ, "SNAPLINE_HOME": str(home), "DAGSTER_HOME": str(dagster_home), "PYTHONWARNINGS": "ignore",
+        **os.environ,
+        "SNAPLINE_HOME": str(home),
+        "DAGSTER_HOME": str(dagster_home),
+        "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": str(PROJECT_ROOT),
-    }  # fmt: skip
+    }
     log = home / "dagster.log"
     program = [
         *([sys.executable, "-m", services] if services else [str(Path(sys.executable).with_name("dagster"))]),
@@ -141,10 +146,15 @@ def dagster_server(module: str, home: Path, dagster_home: Path, services: str = 
     ]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            program, cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            program,
+            cwd=home,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             # A shell in the background ignores the signal that stops this.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+        )
     server = DagsterServer(port)
 
     def loaded() -> bool:

@@ -22,9 +22,13 @@ def weather() -> pa.Table:
 
 
 @table_asset(
-    "core.days", inputs={"orders": "raw.orders"}, primary_key=["day", "id"], partition_by=["day"],
-    partitions_def=MONTHS, partition_column="day",
-)  # fmt: skip
+    "core.days",
+    inputs={"orders": "raw.orders"},
+    primary_key=["day", "id"],
+    partition_by=["day"],
+    partitions_def=MONTHS,
+    partition_column="day",
+)
 def days(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
     return orders.filter(pc.is_in(orders["day"], pa.array(context.partition_keys)))
 
@@ -47,7 +51,11 @@ CHECKS = [
 ]
 _spark = SparkResource()
 defs = dg.Definitions.merge(
-    dg.Definitions(assets=ASSETS, asset_checks=CHECKS, executor=dg.in_process_executor,
-                   resources={"tables": TablesResource(spark=_spark), "spark": _spark}),
+    dg.Definitions(
+        assets=ASSETS,
+        asset_checks=CHECKS,
+        executor=dg.in_process_executor,
+        resources={"tables": TablesResource(spark=_spark), "spark": _spark},
+    ),
     recovery_definitions(ASSETS, CHECKS),
-)  # fmt: skip
+)

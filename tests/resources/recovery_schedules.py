@@ -17,9 +17,20 @@ from storage.file_io import FileIO
 
 # What changes something, or looks at one file of the recovery itself.
 _CHANGES = (
-    "create_exclusively", "write_bytes", "overwrite", "raise_number", "delete_if", "replace_if", "rename_if", "delete",
-    "delete_directory", "move_directory", "move_directory_if", "move_directory_if_absent", "move_directory_unless",
-)  # fmt: skip
+    "create_exclusively",
+    "write_bytes",
+    "overwrite",
+    "raise_number",
+    "delete_if",
+    "replace_if",
+    "rename_if",
+    "delete",
+    "delete_directory",
+    "move_directory",
+    "move_directory_if",
+    "move_directory_if_absent",
+    "move_directory_unless",
+)
 _LOOKS = ("read_bytes_or_none", "list_directories")
 _CORRECTION = "UPDATE db.src SET v = 20 WHERE k = 2"
 
@@ -64,9 +75,15 @@ def produce(session: Session) -> Any:
 
 
 OPERATIONS: Mapping[str, Callable[[Session], Any]] = {
-    "start": start, "correct": correct, "beside": beside, "replay": replay, "publish": publish_it, "insist": insist,
-    "drop": drop, "produce": produce,
-}  # fmt: skip
+    "start": start,
+    "correct": correct,
+    "beside": beside,
+    "replay": replay,
+    "publish": publish_it,
+    "insist": insist,
+    "drop": drop,
+    "produce": produce,
+}
 # How far a recovery has come: planned alone, begun, corrected; and production has gone on since, which was replayed.
 STATES = ("planned", "started", "mended", "moved", "replayed")
 

@@ -55,10 +55,13 @@ def totals(days: DataFrame) -> DataFrame:
 ASSETS = [orders, rates, days, totals]
 _spark = SparkResource()
 defs = dg.Definitions.merge(
-    dg.Definitions(assets=ASSETS, resources={"tables": TablesResource(spark=_spark), "spark": _spark},
-                   executor=dg.in_process_executor),
+    dg.Definitions(
+        assets=ASSETS,
+        resources={"tables": TablesResource(spark=_spark), "spark": _spark},
+        executor=dg.in_process_executor,
+    ),
     recovery_definitions(ASSETS),
-)  # fmt: skip
+)
 
 
 def rows(table: Table) -> list[tuple[object, ...]]:

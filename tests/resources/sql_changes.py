@@ -40,22 +40,32 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str, list[Any]]] = {
     "st": (_STRUCT, "STRUCT<p: INT, q: STRING>", "struct", [{"p": 1, "q": "it's"}, {"p": None, "q": None}]),
     "mp": (pa.map_(pa.string(), pa.int32()), "MAP<STRING, INT>", "map", [[], [("k", 1), ("é", None)]]),
     "part": (pa.string(), "STRING", "part", []),
-}  # fmt: skip
+}
 SCHEMA = pa.schema([(name, column[0]) for name, column in COLUMNS.items()])
 _NESTED: dict[str, list[str]] = {
     "bytes": ["X'00FF'", "X''", "CAST('a' AS BINARY)"],
     "array": ["array(1, 2)", "array()", "array(i, id)", "arr", "CAST(NULL AS ARRAY<INT>)"],
-    "struct": ["named_struct('p', 1, 'q', 'it''s')", "struct(i AS p, s AS q)", "st", "named_struct('p', id, 'q', NULL)"],
+    "struct": [
+        "named_struct('p', 1, 'q', 'it''s')",
+        "struct(i AS p, s AS q)",
+        "st",
+        "named_struct('p', id, 'q', NULL)",
+    ],
     "map": ["map('k', 1)", "map('é', i, 'b', 2)", "mp", "map()"],
     "moment": ["TIMESTAMP '2024-02-29 12:30:45Z'", "TIMESTAMP_LTZ '2024-01-01 00:00:00'", "z", "CAST(ts AS TIMESTAMP)"],
     "part": ["'a'", "'b'", "'é =%/x'", "'A'"],
-}  # fmt: skip
+}
 _OTHERS = {
-    "int": ["bigint", "decimal", "double", "string", "boolean"], "bigint": ["int", "double", "string"],
-    "decimal": ["int", "double", "bigint", "string"], "double": ["int", "decimal", "bigint"],
-    "string": ["int", "decimal", "date", "boolean", "bytes"], "boolean": ["int", "string"],
-    "date": ["timestamp", "string"], "timestamp": ["date", "string", "moment"], "moment": ["date", "timestamp"],
-}  # fmt: skip
+    "int": ["bigint", "decimal", "double", "string", "boolean"],
+    "bigint": ["int", "double", "string"],
+    "decimal": ["int", "double", "bigint", "string"],
+    "double": ["int", "decimal", "bigint"],
+    "string": ["int", "decimal", "date", "boolean", "bytes"],
+    "boolean": ["int", "string"],
+    "date": ["timestamp", "string"],
+    "timestamp": ["date", "string", "moment"],
+    "moment": ["date", "timestamp"],
+}
 PARTITIONS = ("a", "b", "é =%/x")
 
 
@@ -158,9 +168,18 @@ class Changes(Grammar):
 
     def change(self) -> Change:
         change: Change = self._chance.choice(
-            [self._insert_rows, self._insert_values, self._insert_into_partition, self._update, self._update,
-             self._delete, self._merge, self._merge, self._wrong]
-        )()  # fmt: skip
+            [
+                self._insert_rows,
+                self._insert_values,
+                self._insert_into_partition,
+                self._update,
+                self._update,
+                self._delete,
+                self._merge,
+                self._merge,
+                self._wrong,
+            ]
+        )()
         return change
 
     def _value(self, column: str, table: str = "", *, literal: bool = False) -> str:
@@ -244,10 +263,17 @@ class Changes(Grammar):
 
     def _condition(self, table: str = "") -> str:
         inner = [
-            "id IN (SELECT id FROM u)", "i > (SELECT min(i) FROM u)", "EXISTS (SELECT 1 FROM u WHERE u.id = t.id)",
-            "id NOT IN (SELECT id FROM u WHERE i IS NOT NULL)", "(SELECT count(*) FROM u WHERE u.id = t.id) > 0",
-            "id IN (SELECT t.id FROM t WHERE t.b)", "st.p = 1", "arr[0] = 1", "mp['k'] = 1", "size(arr) > 0",
-        ]  # fmt: skip
+            "id IN (SELECT id FROM u)",
+            "i > (SELECT min(i) FROM u)",
+            "EXISTS (SELECT 1 FROM u WHERE u.id = t.id)",
+            "id NOT IN (SELECT id FROM u WHERE i IS NOT NULL)",
+            "(SELECT count(*) FROM u WHERE u.id = t.id) > 0",
+            "id IN (SELECT t.id FROM t WHERE t.b)",
+            "st.p = 1",
+            "arr[0] = 1",
+            "mp['k'] = 1",
+            "size(arr) > 0",
+        ]
         if not table and self._chance.random() < 0.35:
             return self._one(*inner)
         return self.of("boolean", self._chance.choice([1, 2, 2]), table)

@@ -100,8 +100,10 @@ def test_every_parameter_of_a_procedure_is_one_of_its_action() -> None:
 
 def test_noun_and_verb_do_what_the_older_spellings_do(run: Run) -> None:
     assert run("tag", "create", "shop.orders", "first", "--snapshot", "1") == (
-        0, "Tag first of shop.orders names snapshot 1.\n", ""
-    )  # fmt: skip
+        0,
+        "Tag first of shop.orders names snapshot 1.\n",
+        "",
+    )
     assert run("create-tag", "shop.orders", "--name", "second", "--snapshot", "2")[0] == 0
     assert run("tag", "rename", "shop.orders", "second", "newest")[0] == 0
     shown = json.loads(run("tag", "list", "shop.orders", "--format", "json")[1])

@@ -491,12 +491,22 @@ def test_arguments_of_a_dagster_asset_arrive() -> None:
     def before() -> None: ...
 
     @table_asset(
-        "core.t", inputs={"words": "raw.words"}, deps=[before, "raw.words", "raw.more", dg.AssetDep("late")],
-        owners=["team:data"], tags={"domain": "sales"}, kinds={"python"}, metadata={"note": "x"}, group_name="sales",
-        retry_policy=dg.RetryPolicy(max_retries=3), op_tags={"size": "small"}, pool="spark", code_version="7",
-        automation_condition=dg.AutomationCondition.eager(), description="What it is.",
+        "core.t",
+        inputs={"words": "raw.words"},
+        deps=[before, "raw.words", "raw.more", dg.AssetDep("late")],
+        owners=["team:data"],
+        tags={"domain": "sales"},
+        kinds={"python"},
+        metadata={"note": "x"},
+        group_name="sales",
+        retry_policy=dg.RetryPolicy(max_retries=3),
+        op_tags={"size": "small"},
+        pool="spark",
+        code_version="7",
+        automation_condition=dg.AutomationCondition.eager(),
+        description="What it is.",
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=timedelta(days=1)),
-    )  # fmt: skip
+    )
     def made(words: pa.Table) -> pa.Table:
         return words
 

@@ -62,8 +62,10 @@ def test_a_query_answers_as_table_json_and_csv(run: Run) -> None:
         {"id": 2, "price": "2.00", "what": None},
     ]
     assert list(csv.reader(io.StringIO(run("query", "--format", "csv", sql)[1]))) == [
-        ["id", "price", "what"], ["1", "1.00", "a[b]"], ["2", "2.00", ""],
-    ]  # fmt: skip
+        ["id", "price", "what"],
+        ["1", "1.00", "a[b]"],
+        ["2", "2.00", ""],
+    ]
     assert json.loads(run("query", "--format", "json", "SELECT count(*) AS n FROM shop.orders")[1]) == [{"n": 2}]
 
 
@@ -199,8 +201,9 @@ def test_a_port_that_is_taken_is_named(run: Run, command: str) -> None:
         port = str(taken.getsockname()[1])
         code, _, err = run(command, "--port", port)
     assert (code, err) == (
-        2, f"Error: 127.0.0.1:{port} cannot be had: Address already in use. Choose another --host or --port.\n"
-    )  # fmt: skip
+        2,
+        f"Error: 127.0.0.1:{port} cannot be had: Address already in use. Choose another --host or --port.\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,9 +333,11 @@ def test_tags_are_kept_for_a_time_renamed_and_expired(run: Run, shop: Session) -
 
 def test_partitions_are_dropped_and_expire(run: Run, shop: Session) -> None:
     days = shop.catalog.create_table(
-        "shop.days", pa.schema([("day", pa.string()), ("n", pa.int64())]), partition_by=["day"],
+        "shop.days",
+        pa.schema([("day", pa.string()), ("n", pa.int64())]),
+        partition_by=["day"],
         options={"partition.expiration-time": "10 d"},
-    )  # fmt: skip
+    )
     days.write(pa.table({"day": ["2020-01-01", "2020-01-02", "9999-01-01"], "n": [1, 2, 3]}))
     assert (
         "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
@@ -487,9 +492,11 @@ def test_snapshots_tell_rollbacks_merges_and_undone_publications(run: Run, left_
     assert run("branch", "recover", "--undo")[1] == "Branch fix is taken back from shop.orders, shop.totals.\n"
     shown = run("snapshots", "shop.orders")[1]
     for part in (
-        "MERGE of branch fix (WRITE) in publication 1", "FENCE for the undo of publication 1",
-        "UNDO of publication 1: ROLLBACK to 2", "WRITE",
-    ):  # fmt: skip
+        "MERGE of branch fix (WRITE) in publication 1",
+        "FENCE for the undo of publication 1",
+        "UNDO of publication 1: ROLLBACK to 2",
+        "WRITE",
+    ):
         assert part in shown
     # A fence is no compaction.
     totals = left_open.table("shop.totals")
@@ -568,24 +575,36 @@ def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session)
         (["lineage", "shop.totals", "--tables", "--hops", "2"], "--hops cannot be combined with --tables"),
         (["lineage", "shop.totals", "--against", "shop.orders", "--down"], "cannot be combined with --against"),
         (["lineage"], "Say of which snapshot"),
-        (["lineage", "shop.totals", "--compare", "shop.orders", "shop.totals"], "a table cannot be combined with --compare"),
-        (["lineage", "--compare", "shop.orders", "shop.totals", "--hops", "1"], "--hops cannot be combined with --compare"),
+        (
+            ["lineage", "shop.totals", "--compare", "shop.orders", "shop.totals"],
+            "a table cannot be combined with --compare",
+        ),
+        (
+            ["lineage", "--compare", "shop.orders", "shop.totals", "--hops", "1"],
+            "--hops cannot be combined with --compare",
+        ),
         (["lineage", "--compare", "shop.orders", "shop.total"], "shop.total"),
         (["merge-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["fast-forward", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["replace-main-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["branch", "publish", "--name", "main", "shop.orders"], "'main' cannot name a branch"),
         (["branch", "delete", "--name", "nope", "shop.orders"], "None of shop.orders has a branch 'nope'"),
-        (["reset-consumer", "shop.orders", "--name", "c", "--snapshot", "99"], "goes on from 2 at the most. Existing snapshot"),
+        (
+            ["reset-consumer", "shop.orders", "--name", "c", "--snapshot", "99"],
+            "goes on from 2 at the most. Existing snapshot",
+        ),
         (["reproduce", "shop.totals", "--engine", "duckdb"], "was not made by SQL: give no engine"),
         (["recovery", "correct", "x", "--undo-bad", "--engine", "spark"], "--engine runs what --sql says"),
         (["recovery", "publish", "x", "--replay", "--discard-main"], "either brought along"),
         (["recovery", "plan", "shop.orders", "--since", "0001-01-01"], "is no date and time"),
-        (["expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "9" * 20 + " d"], "longer than any duration"),
+        (
+            ["expire-snapshots", "shop.orders", "--retain-last", "1", "--older-than", "9" * 20 + " d"],
+            "longer than any duration",
+        ),
         (["forget-lineage", "--older-than", "999999999 d"], "is too long"),
         (["rollback", "shop.orders", "--version", "²"], "Tag '²' does not exist"),
     ],
-)  # fmt: skip
+)
 def test_options_that_mean_nothing_together_are_refused(run: Run, arguments: list[str], message: str) -> None:
     code, _, err = run(*arguments)
     assert (code, message in err) == (2, True), err

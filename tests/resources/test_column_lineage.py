@@ -57,17 +57,25 @@ def made(
 
 def test_projections_joins_and_aggregates(materialize: Callable[..., Any], session: Session) -> None:
     sources = made(
-        materialize, session,
-        lambda orders, items: orders.join(items, "item").groupBy(F.upper("kind").alias("kind"))
-        .agg(F.sum(F.col("price") * F.col("id")).alias("worth"), F.count("*").alias("n"), F.max("item").alias("last"))
-        .withColumn("rank", F.expr("row_number() OVER (ORDER BY worth)"))
-        .withColumn("one", F.lit(1)),
-    )  # fmt: skip
+        materialize,
+        session,
+        lambda orders, items: (
+            orders.join(items, "item")
+            .groupBy(F.upper("kind").alias("kind"))
+            .agg(
+                F.sum(F.col("price") * F.col("id")).alias("worth"), F.count("*").alias("n"), F.max("item").alias("last")
+            )
+            .withColumn("rank", F.expr("row_number() OVER (ORDER BY worth)"))
+            .withColumn("one", F.lit(1))
+        ),
+    )
     # A count and a constant are made of no column; a rank is made of what rows are ordered by.
     assert sources == {
-        "kind": ["items.kind"], "last": ["orders.item"],
-        "worth": ["orders.id", "orders.price"], "rank": ["orders.id", "orders.price"],
-    }  # fmt: skip
+        "kind": ["items.kind"],
+        "last": ["orders.item"],
+        "worth": ["orders.id", "orders.price"],
+        "rank": ["orders.id", "orders.price"],
+    }
 
 
 def test_self_joins_unions_explosions_and_semi_joins(materialize: Callable[..., Any], session: Session) -> None:
@@ -78,8 +86,9 @@ def test_self_joins_unions_explosions_and_semi_joins(materialize: Callable[..., 
         return left.union(items.select("kind", "item")).distinct().orderBy("what")
 
     assert made(materialize, session, transform) == {
-        "what": ["items.kind", "orders.item"], "tag": ["items.item", "orders.tags"],
-    }  # fmt: skip
+        "what": ["items.kind", "orders.item"],
+        "tag": ["items.item", "orders.tags"],
+    }
 
 
 def test_what_goes_through_python_or_comes_from_elsewhere_is_not_told(
@@ -102,8 +111,9 @@ def test_dagster_is_told_too(materialize: Callable[..., Any], session: Session) 
     shown = event.metadata["dagster/column_lineage"].value
     assert isinstance(shown, dg.TableColumnLineage)
     assert [(dependency.asset_key.path, dependency.column_name) for dependency in shown.deps_by_column["name"]] == [
-        (["raw", "items"], "item"), (["raw", "items"], "kind"),
-    ]  # fmt: skip
+        (["raw", "items"], "item"),
+        (["raw", "items"], "kind"),
+    ]
 
 
 def test_statements(session: Session, sql: Callable[[str], Any], materialize: Callable[..., Any]) -> None:

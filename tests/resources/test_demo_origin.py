@@ -23,9 +23,11 @@ def test_a_run_of_the_command_line_belongs_to_its_job_in_the_workspace(
     spark = SparkResource()
     module = ModuleType("one_asset")
     module.defs = dg.Definitions(  # type: ignore[attr-defined]
-        assets=[numbers], jobs=[dg.define_asset_job("all_of_it")], executor=dg.in_process_executor,
+        assets=[numbers],
+        jobs=[dg.define_asset_job("all_of_it")],
+        executor=dg.in_process_executor,
         resources={"tables": TablesResource(spark=spark), "spark": spark},
-    )  # fmt: skip
+    )
     monkeypatch.setitem(sys.modules, "one_asset", module)
     monkeypatch.setattr(code_location, "_MODULE", "one_asset")
     monkeypatch.setenv("DAGSTER_HOME", str(session.settings.home / "dagster"))

@@ -31,15 +31,20 @@ def test_a_computed_column_of_a_forged_table_is_refused_before_anything_is_run(
     schema = Path(session.settings.warehouse) / "e.db/t/schema/schema-0"
     for text in (
         "java_method('java.lang.System', 'setProperty', 'snapline.evil', 'done')",
-        f"(SELECT max(content) FROM read_text('{tmp_path}/canary'))", "reflect('java.util.UUID', 'randomUUID')",
-        "id IN (SELECT id FROM e.other)", "id), (SELECT 1",
-    ):  # fmt: skip
+        f"(SELECT max(content) FROM read_text('{tmp_path}/canary'))",
+        "reflect('java.util.UUID', 'randomUUID')",
+        "id IN (SELECT id FROM e.other)",
+        "id), (SELECT 1",
+    ):
         forge(schema, lambda value, text=text: {**value, "options": {**value["options"], "schema.1.expr": text}})  # type: ignore[misc]
         fresh = Session(session.settings)
         for statement in (
-            "SELECT * FROM e.t", "SELECT id FROM e.t", "INSERT INTO e.other SELECT id FROM e.t", "EXPLAIN SELECT x FROM e.t",
+            "SELECT * FROM e.t",
+            "SELECT id FROM e.t",
+            "INSERT INTO e.other SELECT id FROM e.t",
+            "EXPLAIN SELECT x FROM e.t",
             "CREATE TABLE e.made AS SELECT * FROM e.t",
-        ):  # fmt: skip
+        ):
             with pytest.raises(
                 (CorruptData, Unsupported), match=r"Table e\.t cannot be read by SQL, nothing of it was run"
             ):
@@ -57,17 +62,25 @@ def test_native_functions_and_names_by_text_are_no_sql(sql: Sql, engine: str, tm
     (tmp_path / "x.csv").write_text("mine")
     call = "('java.util.UUID', 'randomUUID')"
     for statement in (
-        f"SELECT reflect{call}", f"SELECT java_method{call}", f"SELECT id, Try_Reflect{call} FROM e.t",
-        f"SELECT `reflect`{call}", f"SELECT system.builtin.reflect{call}", f"SELECT IDENTIFIER('reflect'){call}",
-        f"DELETE FROM e.t WHERE s = reflect{call}", f"UPDATE e.t SET s = java_method{call}",
-        f"INSERT INTO e.t SELECT 2, reflect{call}", f"SELECT * FROM IDENTIFIER('csv.`{tmp_path}/x.csv`')",
-        f"SELECT * FROM csv.`{tmp_path}/x.csv`", f"CREATE TABLE e.evil (id INT, x AS java_method{call})",
+        f"SELECT reflect{call}",
+        f"SELECT java_method{call}",
+        f"SELECT id, Try_Reflect{call} FROM e.t",
+        f"SELECT `reflect`{call}",
+        f"SELECT system.builtin.reflect{call}",
+        f"SELECT IDENTIFIER('reflect'){call}",
+        f"DELETE FROM e.t WHERE s = reflect{call}",
+        f"UPDATE e.t SET s = java_method{call}",
+        f"INSERT INTO e.t SELECT 2, reflect{call}",
+        f"SELECT * FROM IDENTIFIER('csv.`{tmp_path}/x.csv`')",
+        f"SELECT * FROM csv.`{tmp_path}/x.csv`",
+        f"CREATE TABLE e.evil (id INT, x AS java_method{call})",
         f"MERGE INTO e.t AS t USING e.t AS s ON t.s = reflect{call} WHEN MATCHED THEN DELETE",
         f"SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran; cat' AS (b) FROM e.t",
         f"INSERT INTO e.t SELECT 2, b FROM (FROM e.t SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran' AS (b))",
-        f"FROM e.t MAP s USING 'touch {tmp_path}/ran' AS b", f"FROM e.t REDUCE s USING 'touch {tmp_path}/ran' AS b",
+        f"FROM e.t MAP s USING 'touch {tmp_path}/ran' AS b",
+        f"FROM e.t REDUCE s USING 'touch {tmp_path}/ran' AS b",
         f"DELETE FROM e.t WHERE s IN (SELECT TRANSFORM(s) USING 'touch {tmp_path}/ran' AS (b) FROM e.t)",
-    ):  # fmt: skip
+    ):
         with pytest.raises(StorageError) as failed:
             sql(statement)
         assert "mine" not in str(failed.value)

@@ -33,9 +33,14 @@ def without_java(programs: Path) -> dict[str, str]:
 @pytest.mark.spark
 def test_spark_runs_on_the_embedded_java_where_there_is_no_other(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
         env=without_java(tmp_path / "programs") | {"SNAPLINE_HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     total, home = done.stdout.splitlines()[-2:]
     assert total == "499500"

@@ -10,9 +10,12 @@ from resources.cli import cli
 from resources.recovery import plan_recovery
 
 BAD = (
-    "CREATE TABLE raw.a (id BIGINT)", "INSERT INTO raw.a VALUES (1)", "CREATE TABLE core.b AS SELECT * FROM raw.a",
-    "INSERT INTO raw.a VALUES (666)", "INSERT OVERWRITE core.b SELECT * FROM raw.a",
-)  # fmt: skip
+    "CREATE TABLE raw.a (id BIGINT)",
+    "INSERT INTO raw.a VALUES (1)",
+    "CREATE TABLE core.b AS SELECT * FROM raw.a",
+    "INSERT INTO raw.a VALUES (666)",
+    "INSERT OVERWRITE core.b SELECT * FROM raw.a",
+)
 SPOIL, BACK, ANEW = "INSERT OVERWRITE core.b SELECT * FROM raw.a", "CALL sys.rollback('core.b', '{}')", "source is good"
 GOOD_AGAIN = "CALL sys.rollback('raw.a', '1')"
 

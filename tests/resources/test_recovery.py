@@ -97,15 +97,21 @@ def test_a_plan_names_every_table_that_is_spoilt_and_changes_nothing(bad_day: Ru
     before = {name: session.table(name).ref() for name in session.catalog.tables()}
     plan = plan_recovery(session, session.ref("raw.orders@2"), "incremental")
     assert [row[:4] for row in plan.rows()] == [
-        ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 1), ("mart.totals", 2, 3, 1),
-    ]  # fmt: skip
+        ("raw.orders", 2, 3, 3),
+        ("core.days", 2, 3, 1),
+        ("mart.totals", 2, 3, 1),
+    ]
     assert [planned.describe() for planned in plan.tables] == [
-        "is corrected", "3 partitions are computed anew: 2024-02, 2024-03, 2024-04", "is computed anew",
-    ]  # fmt: skip
+        "is corrected",
+        "3 partitions are computed anew: 2024-02, 2024-03, 2024-04",
+        "is computed anew",
+    ]
     full = plan_recovery(session, session.ref("raw.orders@2"), "full")
     assert [row[:4] for row in full.rows()] == [
-        ("raw.orders", 2, 3, 3), ("core.days", 2, 3, 3), ("mart.totals", 2, 3, 3),
-    ]  # fmt: skip
+        ("raw.orders", 2, 3, 3),
+        ("core.days", 2, 3, 3),
+        ("mart.totals", 2, 3, 3),
+    ]
     assert len(full.tables[1].partitions or ()) == 4
     assert {name: session.table(name).ref() for name in session.catalog.tables()} == before
 
@@ -315,9 +321,13 @@ def test_partitions_of_more_columns_than_dagster_knows_are_computed_anew_once(
         return pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"], "shop": ["x", "y", "x"]})
 
     @table_asset(
-        "core.sales", inputs={"sales": "raw.sales"}, primary_key=["day", "shop", "id"], partition_by=["day", "shop"],
-        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]), partition_column="day",
-    )  # fmt: skip
+        "core.sales",
+        inputs={"sales": "raw.sales"},
+        primary_key=["day", "shop", "id"],
+        partition_by=["day", "shop"],
+        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]),
+        partition_column="day",
+    )
     def by_day(context: dg.AssetExecutionContext, sales: pa.Table) -> pa.Table:
         return sales.filter(pc.is_in(sales["day"], pa.array(context.partition_keys)))
 

@@ -32,9 +32,14 @@ pytestmark = pytest.mark.dagster
 _REFUSALS = ("CommitConflict", "CommitOutcomeUnknown", "AlreadyExists", "NotFound", "InvalidRequest")
 NEAR = [("mended", "replay", "publish"), ("moved", "beside", "replay"), ("started", "beside", "drop")]
 OTHERS = [
-    ("started", "replay", "insist"), ("mended", "publish", "replay"), ("moved", "replay", "replay"),
-    ("mended", "publish", "drop"), ("mended", "drop", "publish"), ("started", "drop", "start"), ("planned", "start", "start"),
-]  # fmt: skip
+    ("started", "replay", "insist"),
+    ("mended", "publish", "replay"),
+    ("moved", "replay", "replay"),
+    ("mended", "publish", "drop"),
+    ("mended", "drop", "publish"),
+    ("started", "drop", "start"),
+    ("planned", "start", "start"),
+]
 FIRSTS = [name for name in OPERATIONS if name != "produce"]
 
 

@@ -132,8 +132,9 @@ def test_checks_of_main_run_on_the_twins_and_blocking_ones_gate_the_publication(
     recovery.correct("UPDATE raw.orders SET price = 5000 WHERE id = 4")
     instance.add_dynamic_partitions("branch", ["fix"])
     tags = {
-        "dagster/asset_partition_range_start": f"fix|{KEYS[2]}", "dagster/asset_partition_range_end": f"fix|{KEYS[3]}",
-    }  # fmt: skip
+        "dagster/asset_partition_range_start": f"fix|{KEYS[2]}",
+        "dagster/asset_partition_range_end": f"fix|{KEYS[3]}",
+    }
     done = shop.make("recovery.core.days", tags=tags, raise_on_error=False)
     seen = {
         check_evaluation.check_name: check_evaluation.passed for check_evaluation in done.get_asset_check_evaluations()

@@ -87,9 +87,12 @@ GOOD = [(KEYS[0], 1.0), (KEYS[1], 2.0), (KEYS[2], 3.0), (KEYS[3], 4.0)]
 SPOILT = [(KEYS[0], 1.0), (KEYS[1], 2.0), (KEYS[2], 300.0), (KEYS[3], 400.0)]
 
 JOBS: dict[str, dict[str, Any]] = {
-    "recovery_correct": {"sql": MENDED}, "recovery_backfill": {}, "recovery_compare": {}, "recovery_publish": {},
+    "recovery_correct": {"sql": MENDED},
+    "recovery_backfill": {},
+    "recovery_compare": {},
+    "recovery_publish": {},
     "recovery_drop": {},
-}  # fmt: skip
+}
 
 
 def test_a_misspelt_branch_is_refused_everywhere_and_begins_nothing(shop: Shop, session: Session) -> None:
@@ -291,16 +294,24 @@ def test_two_replays_at_once_bring_nothing_twice(
     ("key", "options", "production"),
     [
         ("", "", "INSERT INTO db.src /*+ OPTIONS('change-tracking'='false') */ VALUES (3, 30)"),
-        ("", "'streaming-read-overwrite'='false'", "INSERT OVERWRITE db.src SELECT * FROM db.src UNION ALL SELECT 3, 30"),
+        (
+            "",
+            "'streaming-read-overwrite'='false'",
+            "INSERT OVERWRITE db.src SELECT * FROM db.src UNION ALL SELECT 3, 30",
+        ),
         (KEYED, "'changelog-producer'='lookup'", "INSERT INTO db.src VALUES (3, 30)"),
         (KEYED, "'changelog-producer'='lookup', 'write-only'='true'", "INSERT INTO db.src VALUES (3, 30)"),
         (KEYED, "'changelog-producer'='full-compaction'", "INSERT INTO db.src VALUES (3, 30)"),
         (KEYED, "'changelog-producer'='input'", "INSERT INTO db.src VALUES (3, 30)"),
         (KEYED, "'deletion-vectors.enabled'='true'", "INSERT INTO db.src VALUES (3, 30)"),
         (KEYED, "'merge-engine'='partial-update', 'changelog-producer'='lookup'", "INSERT INTO db.src VALUES (3, 30)"),
-        (KEYED, "'changelog-producer'='lookup'", "DELETE FROM db.src WHERE k = 1; INSERT INTO db.src VALUES (1, 10), (3, 30)"),
+        (
+            KEYED,
+            "'changelog-producer'='lookup'",
+            "DELETE FROM db.src WHERE k = 1; INSERT INTO db.src VALUES (1, 10), (3, 30)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_replay_brings_all_that_production_has_done(
     session: Session, key: str, options: str, production: str
 ) -> None:
@@ -316,11 +327,13 @@ def test_a_replay_brings_all_that_production_has_done(
 @pytest.mark.parametrize(
     ("options", "production"),
     [
-        ("'merge-engine'='aggregation', 'fields.v.aggregate-function'='sum', 'changelog-producer'='lookup'",
-         "INSERT INTO db.src VALUES (3, 30)"),
+        (
+            "'merge-engine'='aggregation', 'fields.v.aggregate-function'='sum', 'changelog-producer'='lookup'",
+            "INSERT INTO db.src VALUES (3, 30)",
+        ),
         ("'ignore-delete'='true'", "INSERT OVERWRITE db.src VALUES (3, 30)"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_replayed_is_refused(session: Session, options: str, production: str) -> None:
     recovery = _recovery_of_a_table(session, KEYED, options, "INSERT INTO db.src VALUES (2, -646)")
     before = rows(session.table("db.src").on_branch("fix"))
@@ -333,8 +346,13 @@ def test_what_cannot_be_replayed_is_refused(session: Session, options: str, prod
 @pytest.mark.parametrize(
     "options", ["'changelog-producer'='none'", "'deletion-vectors.enabled'='true', 'write-only'='true'"]
 )
-@pytest.mark.parametrize("statement", ["UPDATE db.src SET w = 'main' WHERE k = 2",
-    "MERGE INTO db.src t USING (SELECT 2 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET w = 'main'"])  # fmt: skip
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE db.src SET w = 'main' WHERE k = 2",
+        "MERGE INTO db.src t USING (SELECT 2 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET w = 'main'",
+    ],
+)
 def test_rows_that_production_computed_from_the_bad_ones_are_not_replayed(
     session: Session, options: str, statement: str
 ) -> None:

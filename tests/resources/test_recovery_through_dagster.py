@@ -154,9 +154,12 @@ def test_a_backfill_that_dies_between_commit_and_event_commits_each_partition_on
     latest = session.ref("core.days")
     job = shop.defs.resolve_implicit_global_asset_job_def()
     run = instance.create_run_for_job(
-        job.get_subset(asset_selection={dg.AssetKey(["core", "days"])}), parent_run_id=died.run_id, root_run_id=died.run_id,
-        tags=tags, asset_selection=frozenset({dg.AssetKey(["core", "days"])}),
-    )  # fmt: skip
+        job.get_subset(asset_selection={dg.AssetKey(["core", "days"])}),
+        parent_run_id=died.run_id,
+        root_run_id=died.run_id,
+        tags=tags,
+        asset_selection=frozenset({dg.AssetKey(["core", "days"])}),
+    )
     from dagster._core.definitions.job_base import InMemoryJob
     from dagster._core.execution.api import execute_run_iterator
 

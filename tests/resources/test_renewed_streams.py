@@ -184,9 +184,14 @@ def test_a_stream_that_is_killed_loses_nothing_of_what_came_since_it_began(sessi
     session.sql("INSERT INTO src VALUES (1, 'a', 10), (2, 'a', 20)", "duckdb")
     root = Path(__file__).parent.parent.parent
     victim = subprocess.run(
-        [sys.executable, "-c", VICTIM, "before"], cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", VICTIM, "before"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert victim.returncode == -signal.SIGKILL, victim.stderr[-2000:]
     session.sql("DELETE FROM src WHERE id = 1; INSERT INTO src VALUES (3, 'c', 30)", "duckdb")
     stream(session, "job1", "INSERT INTO copy SELECT * FROM src /*+ OPTIONS('scan.mode' = 'latest') */")
@@ -223,28 +228,55 @@ def test_a_source_without_a_key_whose_rows_go_stops_the_stream(session: Session)
 @pytest.mark.parametrize(
     ("sink", "query", "message"),
     [
-        ("id INT, amt BIGINT", "SELECT id, amt FROM src", "has no primary key, by which a stream would find rows again"),
-        ("id INT, amt BIGINT", "SELECT id, sum(amt) FROM plain GROUP BY id", "each new value of a group would be one more row"),
+        (
+            "id INT, amt BIGINT",
+            "SELECT id, amt FROM src",
+            "has no primary key, by which a stream would find rows again",
+        ),
+        (
+            "id INT, amt BIGINT",
+            "SELECT id, sum(amt) FROM plain GROUP BY id",
+            "each new value of a group would be one more row",
+        ),
         ("g STRING PRIMARY KEY NOT ENFORCED", "SELECT g FROM src", r"told apart by its primary key \(id\)"),
         ("g STRING PRIMARY KEY NOT ENFORCED, n BIGINT", "SELECT upper(g), count(*) FROM src GROUP BY g", "grouped by"),
         ("g STRING PRIMARY KEY NOT ENFORCED, n BIGINT", "SELECT g, first(amt) FROM src GROUP BY g", r"first\(\)"),
         ("id INT PRIMARY KEY NOT ENFORCED, n DOUBLE", "SELECT id, rand() FROM src", r"rand\(\)"),
         ("id INT PRIMARY KEY NOT ENFORCED, n DATE", "SELECT id, current_date() FROM src", r"current_date\(\)"),
-        ("id INT PRIMARY KEY NOT ENFORCED, n INT", "SELECT id, row_number() OVER (ORDER BY id) FROM src", "window functions"),
-        ("id INT PRIMARY KEY NOT ENFORCED", "SELECT id FROM src WHERE id IN (SELECT id FROM plain)", "inside of an expression"),
+        (
+            "id INT PRIMARY KEY NOT ENFORCED, n INT",
+            "SELECT id, row_number() OVER (ORDER BY id) FROM src",
+            "window functions",
+        ),
+        (
+            "id INT PRIMARY KEY NOT ENFORCED",
+            "SELECT id FROM src WHERE id IN (SELECT id FROM plain)",
+            "inside of an expression",
+        ),
         ("id INT PRIMARY KEY NOT ENFORCED", "SELECT id FROM src ORDER BY id LIMIT 3", "ORDER|LIMIT"),
         ("id INT PRIMARY KEY NOT ENFORCED", "SELECT id FROM src UNION SELECT id FROM src", "UNION"),
         ("id INT PRIMARY KEY NOT ENFORCED", "SELECT id FROM src UNION ALL SELECT id FROM src", "constant of its own"),
         ("id INT PRIMARY KEY NOT ENFORCED", "SELECT s.id FROM src s FULL JOIN dim d ON s.g = d.g", "FULL JOIN"),
         ("id INT PRIMARY KEY NOT ENFORCED", "SELECT s.id FROM src s JOIN dim d ON s.g > d.g", r"primary key \(g\)"),
-        ("id INT PRIMARY KEY NOT ENFORCED", "SELECT s.id FROM src s JOIN plain p ON s.id = p.id", "plain, which has no"),
+        (
+            "id INT PRIMARY KEY NOT ENFORCED",
+            "SELECT s.id FROM src s JOIN plain p ON s.id = p.id",
+            "plain, which has no",
+        ),
         ("g STRING PRIMARY KEY NOT ENFORCED, n BIGINT", "SELECT g, count(*) FROM src GROUP BY ROLLUP (g)", "ROLLUP"),
-        ("id INT PRIMARY KEY NOT ENFORCED, amt BIGINT) WITH ('merge-engine'='aggregation', 'fields.amt.aggregate-function'='sum'",
-         "SELECT id, amt FROM src", "'merge-engine' = 'aggregation'"),
-        ("id INT PRIMARY KEY NOT ENFORCED, v BIGINT) WITH ('sequence.field'='v'",
-         "SELECT id, amt FROM src", "'sequence.field' = 'v'"),
+        (
+            "id INT PRIMARY KEY NOT ENFORCED, amt BIGINT) "
+            "WITH ('merge-engine'='aggregation', 'fields.amt.aggregate-function'='sum'",
+            "SELECT id, amt FROM src",
+            "'merge-engine' = 'aggregation'",
+        ),
+        (
+            "id INT PRIMARY KEY NOT ENFORCED, v BIGINT) WITH ('sequence.field'='v'",
+            "SELECT id, amt FROM src",
+            "'sequence.field' = 'v'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_right_is_refused_before_anything_begins(
     session: Session, sink: str, query: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ SparkError.__module__ = "pyspark.errors"
         (JVM, "java.lang.OutOfMemoryError: Java heap space"),
         ("", "SparkError"),
     ],
-)  # fmt: skip
+)
 def test_an_error_is_a_line(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as raised, spark_errors():
         raise SparkError(text)

@@ -55,15 +55,22 @@ def ways(session: Session) -> dict[str, Callable[[str], pa.Table]]:
 
 
 READS = [
-    "SELECT content FROM read_text('{0}/other.csv')", "SELECT * FROM read_csv('{0}/other.csv')",
-    "SELECT * FROM read_blob('{0}/other.csv')", "SELECT * FROM glob('{0}/*')", "SELECT * FROM glob('{0}/files/*')",
-    "SELECT * FROM read_parquet('{0}/home/wh/catalog-options.json')", "SELECT * FROM sniff_csv('{0}/other.csv')",
-    "SELECT * FROM read_csv('{0}/files/mine.csv')", "SELECT * FROM read_json('{0}/other.csv')",
-    "SELECT * FROM read_csv('{0}/files/../other.csv')", "SELECT * FROM read_csv('https://127.0.0.1:1/x')",
-    "SELECT * FROM sqlite_scan('{0}/home/lineage.db', 't')", "SELECT * FROM shop.t, read_text('{0}/other.csv')",
+    "SELECT content FROM read_text('{0}/other.csv')",
+    "SELECT * FROM read_csv('{0}/other.csv')",
+    "SELECT * FROM read_blob('{0}/other.csv')",
+    "SELECT * FROM glob('{0}/*')",
+    "SELECT * FROM glob('{0}/files/*')",
+    "SELECT * FROM read_parquet('{0}/home/wh/catalog-options.json')",
+    "SELECT * FROM sniff_csv('{0}/other.csv')",
+    "SELECT * FROM read_csv('{0}/files/mine.csv')",
+    "SELECT * FROM read_json('{0}/other.csv')",
+    "SELECT * FROM read_csv('{0}/files/../other.csv')",
+    "SELECT * FROM read_csv('https://127.0.0.1:1/x')",
+    "SELECT * FROM sqlite_scan('{0}/home/lineage.db', 't')",
+    "SELECT * FROM shop.t, read_text('{0}/other.csv')",
     "SELECT (SELECT max(content) FROM read_text('{0}/other.csv')) AS x",
     "SELECT * FROM query('FROM read_text(''{0}/other.csv'')')",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", READS)
@@ -122,11 +129,21 @@ def test_nothing_of_a_sealed_connection_can_be_changed(tmp_path: Path) -> None:
     secret = MARK  # noqa: F841  what a replacement scan would find
     with sealed_duckdb(lambda connection: None) as connection:
         for text in (
-            "SET enable_external_access = true", "RESET lock_configuration", "SET python_enable_replacements = true",
-            "INSTALL httpfs", "LOAD httpfs", f"ATTACH '{tmp_path}/x.db'", f"COPY (SELECT 1) TO '{tmp_path}/x.csv'",
-            f"EXPORT DATABASE '{tmp_path}/x'", "PRAGMA enable_profiling", "CREATE SECRET (TYPE s3)", "SELECT * FROM secret",
-            f"SET temp_directory = '{tmp_path}'", "SET autoload_known_extensions = true", "CALL enable_logging()",
-        ):  # fmt: skip
+            "SET enable_external_access = true",
+            "RESET lock_configuration",
+            "SET python_enable_replacements = true",
+            "INSTALL httpfs",
+            "LOAD httpfs",
+            f"ATTACH '{tmp_path}/x.db'",
+            f"COPY (SELECT 1) TO '{tmp_path}/x.csv'",
+            f"EXPORT DATABASE '{tmp_path}/x'",
+            "PRAGMA enable_profiling",
+            "CREATE SECRET (TYPE s3)",
+            "SELECT * FROM secret",
+            f"SET temp_directory = '{tmp_path}'",
+            "SET autoload_known_extensions = true",
+            "CALL enable_logging()",
+        ):
             with pytest.raises(duckdb.Error):
                 connection.execute(text)
     assert list(tmp_path.iterdir()) == []

@@ -31,12 +31,19 @@ MARK = "m4rk3r-Zq7"
 SCHEMA = pa.schema([("id", pa.int64())])
 # Every option that says itself that it is a secret, and every place in a URL.
 OPTIONS = {
-    "s3.secret-key": MARK + "a", "fs.s3a.access.key": MARK + "b", "s3.session.token": MARK + "c", "jdbc.password": MARK + "d",
-    "jdbc.url": f"jdbc:postgresql://me:{MARK}@e/@127.0.0.1:1/db?password={MARK}f&x=1", "storage.key": MARK + "g",
-    "storage.client_kwargs": json.dumps({"aws_secret_access_key": MARK + "h"}), "azure.accountKey": MARK + "i",
-    "storage.connection_string": f"AccountName=a;AccountKey={MARK}j==;x=1", "oauth.credential": MARK + "k",
-    "storage.sas_token": MARK + "l", "jaas": f"login password='{MARK}m';",
-}  # fmt: skip
+    "s3.secret-key": MARK + "a",
+    "fs.s3a.access.key": MARK + "b",
+    "s3.session.token": MARK + "c",
+    "jdbc.password": MARK + "d",
+    "jdbc.url": f"jdbc:postgresql://me:{MARK}@e/@127.0.0.1:1/db?password={MARK}f&x=1",
+    "storage.key": MARK + "g",
+    "storage.client_kwargs": json.dumps({"aws_secret_access_key": MARK + "h"}),
+    "azure.accountKey": MARK + "i",
+    "storage.connection_string": f"AccountName=a;AccountKey={MARK}j==;x=1",
+    "oauth.credential": MARK + "k",
+    "storage.sas_token": MARK + "l",
+    "jaas": f"login password='{MARK}m';",
+}
 
 
 @pytest.fixture
@@ -69,9 +76,21 @@ def assert_unmarked(text: str, where: str) -> None:
 
 def test_names_of_options_tell_secrets() -> None:
     secret = (
-        "password", "jdbc.password", "s3.secret-key", "fs.s3a.access.key", "aws_access_key_id", "sasToken", "accountKey",
-        "spark.ssl.keyPassword", "token", "oauth2.client.secret", "api_key", "private-key", "Authorization", "sas",
-    )  # fmt: skip
+        "password",
+        "jdbc.password",
+        "s3.secret-key",
+        "fs.s3a.access.key",
+        "aws_access_key_id",
+        "sasToken",
+        "accountKey",
+        "spark.ssl.keyPassword",
+        "token",
+        "oauth2.client.secret",
+        "api_key",
+        "private-key",
+        "Authorization",
+        "sas",
+    )
     plain = (
         "fields.token.aggregate-function",
         "bucket-key",
@@ -123,9 +142,12 @@ def test_references_are_resolved_when_they_are_used_and_kept_as_they_are(
 ) -> None:
     monkeypatch.delenv("SNAPLINE_TEST_PW", raising=False)
     options = {
-        "warehouse": "${env:SNAPLINE_TEST_WH}/w", "table-lineage": "true", "jdbc.url": "jdbc:sqlite:${env:SNAPLINE_TEST_WH}/l.db",
-        "jdbc.password": "${env:SNAPLINE_TEST_PW}", "storage.auto_mkdir": "${env:SNAPLINE_TEST_FLAG}",
-    }  # fmt: skip
+        "warehouse": "${env:SNAPLINE_TEST_WH}/w",
+        "table-lineage": "true",
+        "jdbc.url": "jdbc:sqlite:${env:SNAPLINE_TEST_WH}/l.db",
+        "jdbc.password": "${env:SNAPLINE_TEST_PW}",
+        "storage.auto_mkdir": "${env:SNAPLINE_TEST_FLAG}",
+    }
     registry = CatalogRegistry(tmp_path)
     with pytest.raises(InvalidRequest, match=r"SNAPLINE_TEST_\w+ of the environment is not set"):
         registry.create("c", options)
@@ -246,16 +268,32 @@ def statements(tmp_path: Path) -> list[str]:
         f"CREATE CATALOG wrong WITH ('warehouse' = '{tmp_path}/far', 'type' = 'x', {listed})",
         f"CREATE CATALOG wrong WITH ({listed})",
         f"CREATE CATALOG wrong WITH ('jdbc.url' = 'jdbc:x://a:{MARK}@b/c', 'warehouse' = '{tmp_path}/w')",
-        f"CREATE CATALOG wrong WITH ('jdbc.password' = '{MARK}' oops", f"CREATE CATALOG wrong WITH ('jdbc.password' '{MARK}')",
-        f"SET 'jdbc.password' = '{MARK}'", "SET", "SET 'jdbc.password'", f"SET 'some.url' = 'http://me:{MARK}@host'", "SET",
-        f"CREATE TABLE d.wrong (id INT) WITH ('s3.secret-key' = '{MARK}')", "CREATE TABLE d.t (id INT)",
-        f"ALTER TABLE d.t SET ('password' = '{MARK}')", "INSERT INTO d.t SELECT 1", "EXPLAIN SELECT * FROM d.t",
-        "CREATE TABLE far.d.t (id INT)", "INSERT INTO far.d.t SELECT id FROM d.t", "EXPLAIN SELECT * FROM far.d.t",
-        "SELECT * FROM far.d.t", "SELECT * FROM paimon.catalog_options", "SELECT * FROM far.paimon.catalog_options",
-        "SELECT * FROM away.paimon.catalog_options", "SHOW CATALOGS", "SHOW CREATE TABLE far.d.t", "DESCRIBE EXTENDED far.d.t",
-        f"SELECT * FROM d.t /*+ OPTIONS('password' = '{MARK}') */", "SELECT * FROM far.paimon.sink_snapshot_lineage",
+        f"CREATE CATALOG wrong WITH ('jdbc.password' = '{MARK}' oops",
+        f"CREATE CATALOG wrong WITH ('jdbc.password' '{MARK}')",
+        f"SET 'jdbc.password' = '{MARK}'",
+        "SET",
+        "SET 'jdbc.password'",
+        f"SET 'some.url' = 'http://me:{MARK}@host'",
+        "SET",
+        f"CREATE TABLE d.wrong (id INT) WITH ('s3.secret-key' = '{MARK}')",
+        "CREATE TABLE d.t (id INT)",
+        f"ALTER TABLE d.t SET ('password' = '{MARK}')",
+        "INSERT INTO d.t SELECT 1",
+        "EXPLAIN SELECT * FROM d.t",
+        "CREATE TABLE far.d.t (id INT)",
+        "INSERT INTO far.d.t SELECT id FROM d.t",
+        "EXPLAIN SELECT * FROM far.d.t",
+        "SELECT * FROM far.d.t",
+        "SELECT * FROM paimon.catalog_options",
+        "SELECT * FROM far.paimon.catalog_options",
+        "SELECT * FROM away.paimon.catalog_options",
+        "SHOW CATALOGS",
+        "SHOW CREATE TABLE far.d.t",
+        "DESCRIBE EXTENDED far.d.t",
+        f"SELECT * FROM d.t /*+ OPTIONS('password' = '{MARK}') */",
+        "SELECT * FROM far.paimon.sink_snapshot_lineage",
         f"CALL sys.compact(table => 'd.nothing', password => '{MARK}')",
-    ]  # fmt: skip
+    ]
 
 
 def test_no_output_shows_a_secret(environment: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -268,9 +306,14 @@ def test_no_output_shows_a_secret(environment: Path, tmp_path: Path, caplog: pyt
         ran += done.exit_code == 0
     assert ran > 12
     for arguments in (
-        ["tables"], ["query", "SELECT * FROM paimon.catalog_options"], ["describe", "d.t"], ["snapshots", "d.t"],
-        ["check", "d.t"], ["lineage", "rebuild"], ["options"],
-    ):  # fmt: skip
+        ["tables"],
+        ["query", "SELECT * FROM paimon.catalog_options"],
+        ["describe", "d.t"],
+        ["snapshots", "d.t"],
+        ["check", "d.t"],
+        ["lineage", "rebuild"],
+        ["options"],
+    ):
         done = runner.invoke(cli, arguments)
         assert_unmarked(done.output + repr(done.exception), str(arguments))
     assert_unmarked(caplog.text, "the log")
@@ -314,17 +357,26 @@ spark.stop()
 def test_spark_shows_no_secret(environment: Path, tmp_path: Path, spark_home: Path) -> None:
     """In no plan, setting, event log or command line; storage options go to it as options of the data source."""
     given = {
-        "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{tmp_path}/events", "spark.log.level": "INFO",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{tmp_path}/events",
+        "spark.log.level": "INFO",
         "spark.hadoop.fs.s3a.secret.key": MARK + "r",
-    }  # fmt: skip
+    }
     (tmp_path / "events").mkdir()
     variables = {
-        **os.environ, "SNAPLINE_SPARK_CONFIG": json.dumps(given), "SNAPLINE_LINEAGE_URL": f"jdbc:sqlite:{tmp_path}/l.db",
-    }  # fmt: skip
+        **os.environ,
+        "SNAPLINE_SPARK_CONFIG": json.dumps(given),
+        "SNAPLINE_LINEAGE_URL": f"jdbc:sqlite:{tmp_path}/l.db",
+    }
     done = subprocess.run(
-        [sys.executable, "-c", SPARK, MARK], env=variables, capture_output=True, text=True, timeout=500, check=False,
+        [sys.executable, "-c", SPARK, MARK],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
         cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    )
     assert_unmarked(done.stderr, "the log")
     assert done.returncode == 0, done.stderr[-3000:]
     for text in json.loads(done.stdout.splitlines()[-1]):

@@ -121,10 +121,12 @@ def test_what_a_failed_run_left_behind_is_swept_up(
     sensors = {sensor.name: sensor for sensor in lineage_sweep_sensors()}
     assert sorted(sensors) == ["sweep_lineage_of_canceled_runs", "sweep_lineage_of_failure_runs"]
     context = dg.build_run_status_sensor_context(
-        sensor_name="sweep_lineage_of_failure_runs", dagster_instance=instance,
-        dagster_run=instance.get_run_by_id(failed.run_id), resources=resources(),
+        sensor_name="sweep_lineage_of_failure_runs",
+        dagster_instance=instance,
+        dagster_run=instance.get_run_by_id(failed.run_id),
+        resources=resources(),
         dagster_event=next(event for event in failed.all_events if event.is_failure),
-    )  # fmt: skip
+    )
     with context:
         skipped = sensors["sweep_lineage_of_failure_runs"](context)
     assert isinstance(skipped, dg.SkipReason)
@@ -148,8 +150,9 @@ def test_checks_tell_what_is_late_and_what_does_not_belong_together(
 
     put(foreign, 1)
     assert results(copy, other) == {
-        "is_fresh": (True, "Up to date"), "belongs_together_on_ext_orders": (True, "All belong together"),
-    }  # fmt: skip
+        "is_fresh": (True, "Up to date"),
+        "belongs_together_on_ext_orders": (True, "All belong together"),
+    }
     put(foreign, 2)
     passed, description = results(copy)["belongs_together_on_ext_orders"]
     assert (passed, description) == (
@@ -173,9 +176,13 @@ def loads() -> pa.Table:
 
 
 @table_asset(
-    "core.months", inputs={"loads": "raw.loads"}, primary_key=["month", "id"], partition_by=["month"],
-    partitions_def=MONTHS, partition_column="month",
-)  # fmt: skip
+    "core.months",
+    inputs={"loads": "raw.loads"},
+    primary_key=["month", "id"],
+    partition_by=["month"],
+    partitions_def=MONTHS,
+    partition_column="month",
+)
 def months(context: dg.AssetExecutionContext, loads: pa.Table) -> pa.Table:
     keys = context.partition_keys
     return pa.table({"month": keys, "id": [1] * len(keys)})
@@ -207,8 +214,11 @@ def test_snapshots_that_others_make_of_a_table_are_events_of_its_asset(
     assert load.tags["dagster/data_version"] == "main@2"
     shown = {name: load.metadata[name].value for name in ("snapshot", "dagster/row_count", "rows_deleted", "statement")}
     assert shown == {
-        "snapshot": 2, "dagster/row_count": 2, "rows_deleted": 1, "statement": "DELETE FROM raw.loads WHERE id = 2",
-    }  # fmt: skip
+        "snapshot": 2,
+        "dagster/row_count": 2,
+        "rows_deleted": 1,
+        "statement": "DELETE FROM raw.loads WHERE id = 2",
+    }
     assert sorted(part.partition for part in parts) == ["2024-02", "2024-03"]
     assert [part.metadata["rows_deleted"].value for part in parts] == [1, 1]
     # Dagster's newest event is the bad load, and what was made before it is stale.
@@ -256,8 +266,10 @@ def test_what_was_made_again_with_the_same_rows_is_neither_late_nor_apart(
         (evaluation.asset_key.path[0], evaluation.check_name): evaluation.passed
         for evaluation in late.get_asset_check_evaluations()
     } == {
-        ("core", "is_fresh"): False, ("mart", "is_fresh"): False, ("mart", "belongs_together_on_raw_notes"): True,
-    }  # fmt: skip
+        ("core", "is_fresh"): False,
+        ("mart", "is_fresh"): False,
+        ("mart", "belongs_together_on_raw_notes"): True,
+    }
 
 
 def _ids(rows: pa.Table) -> pa.Table:

@@ -38,9 +38,16 @@ def bad(session: Session) -> Session:
 def test_branches_that_were_forked_off_later_are_spoilt(bad: Session) -> None:
     ref = bad.ref("imp.bad@1")
     assert [str(reached) for reached in bad.impact(ref)] == [
-        "imp.bad@1", "imp.bad$branch_of_bad@1", "imp.t$branch_again@3", "imp.t$branch_first@1", "imp.t$branch_later@2",
-        "imp.t@1", "imp.x@1", "imp.y@1", "imp.z@1",
-    ]  # fmt: skip
+        "imp.bad@1",
+        "imp.bad$branch_of_bad@1",
+        "imp.t$branch_again@3",
+        "imp.t$branch_first@1",
+        "imp.t$branch_later@2",
+        "imp.t@1",
+        "imp.x@1",
+        "imp.y@1",
+        "imp.z@1",
+    ]
     assert [planned.name for planned in plan_recovery(bad, ref).tables] == [
         "imp.bad",
         "imp.t",
@@ -100,9 +107,10 @@ def test_a_table_made_anew_is_not_blamed_for_what_the_old_one_fed(session: Sessi
     (source,) = session.lineage(session.ref("d.from_m@1"), "up").snapshots
     assert session.fate(source) == "replaced"
     (old,) = [
-        row.ref("snapline") for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
+        row.ref("snapline")
+        for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
         if row.branch != "main"
-    ]  # fmt: skip
+    ]
     assert "d.from_m@1" in {str(reached) for reached in session.impact(old)}
 
 
@@ -138,9 +146,10 @@ def test_the_name_of_a_dropped_branch_is_given_to_one_that_begins_later(session:
             session.sql("CALL sys.delete_branch('d.m','w')", "duckdb")
     for _ in range(2):
         [first] = [
-            row.ref("snapline") for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
+            row.ref("snapline")
+            for row in session.lineage_store.snapshots("sink", table="m", snapshot_id=2)
             if row.branch.startswith("w")
-        ]  # fmt: skip
+        ]
         assert session.fate(first) == "replaced"
         reached = {str(each) for each in session.impact(first)}
         assert "d.from_first@1" in reached

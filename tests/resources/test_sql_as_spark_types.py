@@ -65,11 +65,19 @@ def test_an_empty_array_or_map_is_stored(session: Session) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "SAFE_CAST('1' AS INT)", "CONVERT('1', INT)", "CONVERT(INT, '1')", "TRY_CONVERT('1', INT)", "safe_divide(1, 0)",
-        "date_diff('day', DATE'2024-01-01', DATE'2024-01-02')", "dateadd('day', 1, DATE'2024-01-01')",
-        "JSON_OBJECT('a': 1)", "OPENJSON('[]')", "XMLTABLE('a')", "NORMALIZE('a')",
+        "SAFE_CAST('1' AS INT)",
+        "CONVERT('1', INT)",
+        "CONVERT(INT, '1')",
+        "TRY_CONVERT('1', INT)",
+        "safe_divide(1, 0)",
+        "date_diff('day', DATE'2024-01-01', DATE'2024-01-02')",
+        "dateadd('day', 1, DATE'2024-01-01')",
+        "JSON_OBJECT('a': 1)",
+        "OPENJSON('[]')",
+        "XMLTABLE('a')",
+        "NORMALIZE('a')",
     ],
-)  # fmt: skip
+)
 def test_functions_that_spark_has_not_are_refused(sql: Sql, call: str) -> None:
     with pytest.raises(StorageError):
         sql(f"SELECT {call}")

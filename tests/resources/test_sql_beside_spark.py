@@ -10,16 +10,37 @@ from storage import InvalidRequest
 pytestmark = pytest.mark.spark
 IN = "a IN (SELECT k FROM u)"
 CONDITIONS = [
-    IN, f"NOT {IN}", f"NOT ({IN})", f"NOT (({IN}))", f"NOT NOT {IN}", f"NOT (NOT ({IN}))", f"NOT ({IN} OR b > 5)",
-    f"NOT ({IN} AND b > 5)", f"NOT (NOT {IN} AND b > 5)", f"NOT {IN} OR b > 5", f"{IN} OR b IS NULL",
+    IN,
+    f"NOT {IN}",
+    f"NOT ({IN})",
+    f"NOT (({IN}))",
+    f"NOT NOT {IN}",
+    f"NOT (NOT ({IN}))",
+    f"NOT ({IN} OR b > 5)",
+    f"NOT ({IN} AND b > 5)",
+    f"NOT (NOT {IN} AND b > 5)",
+    f"NOT {IN} OR b > 5",
+    f"{IN} OR b IS NULL",
     "a NOT IN (SELECT k FROM u)",
-    "NOT (a IN (SELECT k FROM u WHERE k IS NOT NULL))", "NOT (a NOT IN (SELECT k FROM u))", f"NOT (b > 5 OR NOT ({IN}))",
-    "NOT (a IN (SELECT k FROM u WHERE k > 100))", f"CASE WHEN NOT ({IN}) THEN true ELSE b > 5 END",
-]  # fmt: skip
+    "NOT (a IN (SELECT k FROM u WHERE k IS NOT NULL))",
+    "NOT (a NOT IN (SELECT k FROM u))",
+    f"NOT (b > 5 OR NOT ({IN}))",
+    "NOT (a IN (SELECT k FROM u WHERE k > 100))",
+    f"CASE WHEN NOT ({IN}) THEN true ELSE b > 5 END",
+]
 VALUES = [
-    "1.5 / NULL", "2.50 + NULL", "d / NULL", "d * NULL", "CAST(0.00 AS STRING)", "CAST(-0.5 AS STRING)", "CAST(0.25 AS STRING)",
-    "concat(0.10, 'x')", "CAST(1.50 AS STRING)", "CAST(DATE'0001-01-01' AS STRING)", "CAST(DATE'9999-12-31' AS STRING)",
-]  # fmt: skip
+    "1.5 / NULL",
+    "2.50 + NULL",
+    "d / NULL",
+    "d * NULL",
+    "CAST(0.00 AS STRING)",
+    "CAST(-0.5 AS STRING)",
+    "CAST(0.25 AS STRING)",
+    "concat(0.10, 'x')",
+    "CAST(1.50 AS STRING)",
+    "CAST(DATE'0001-01-01' AS STRING)",
+    "CAST(DATE'9999-12-31' AS STRING)",
+]
 ROWS = "(1, 1, 1), (2, NULL, 9), (3, 4, 2), (4, 4, 9), (5, 5, NULL), (6, NULL, NULL)"
 
 
@@ -86,9 +107,12 @@ def test_values_are_those_of_spark(shop: Session, oracle: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["CAST(date_add(DATE'9999-12-31', 1) AS STRING)", "CAST(date_sub(DATE'0001-01-01', 400) AS STRING)",
-     "CAST('2024-01-01 24:00:00' AS TIMESTAMP)"],
-)  # fmt: skip
+    [
+        "CAST(date_add(DATE'9999-12-31', 1) AS STRING)",
+        "CAST(date_sub(DATE'0001-01-01', 400) AS STRING)",
+        "CAST('2024-01-01 24:00:00' AS TIMESTAMP)",
+    ],
+)
 def test_values_that_spark_gives_otherwise_are_refused(shop: Session, value: str) -> None:
     with pytest.raises(InvalidRequest):
         shop.sql(f"SELECT {value} AS v", "duckdb").to_arrow()

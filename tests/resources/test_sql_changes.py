@@ -50,9 +50,12 @@ def differences(
         expected, said = asked(lambda change=change: oracle.answer(change, **layout))
         for engine in ("duckdb", "spark") if number % _RUN_ON_SPARK == 0 else ("duckdb",):
             session.catalog.create_table(
-                "default.t", SCHEMA, primary_key=keys if keyed else (), partition_by=["part"] if partitioned else (),
+                "default.t",
+                SCHEMA,
+                primary_key=keys if keyed else (),
+                partition_by=["part"] if partitioned else (),
                 options={"bucket": 1} if keyed else {},
-            ).write(tables["t"])  # fmt: skip
+            ).write(tables["t"])
             done, refusal = asked(lambda change=change, engine=engine: session.sql(change.text, engine))
             actual = session.catalog.table("default.t").to_arrow()
             session.catalog.drop_table("default.t")
@@ -96,9 +99,12 @@ def test_changes_mean_what_they_mean_in_plain_spark(session: Session, tmp_path: 
                 continue
             grammar = Changes(10 * seed + shape, keyed=keyed, partitioned=partitioned)
             mismatches, counts = differences(
-                _fresh(session, 10 * seed + shape), [grammar.change() for _ in range(_EACH)], seed,
-                tmp_path / f"o{seed}{shape}", {"keyed": keyed, "partitioned": partitioned},
-            )  # fmt: skip
+                _fresh(session, 10 * seed + shape),
+                [grammar.change() for _ in range(_EACH)],
+                seed,
+                tmp_path / f"o{seed}{shape}",
+                {"keyed": keyed, "partitioned": partitioned},
+            )
             wrong += mismatches
             total += counts
         print(seed, dict(total))

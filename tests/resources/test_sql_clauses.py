@@ -41,21 +41,42 @@ STATEMENTS: dict[str, set[str]] = {
 # Of the table that a statement names; and of one that it reads.
 OF_A_TABLE = {"this", "db", "catalog"}
 NAMED = {
-    "DROP TABLE t": set(), "TRUNCATE TABLE t": {"partition"}, "INSERT INTO t VALUES (1, 1)": {"partition"},
-    "DELETE FROM t WHERE a = 1": {"alias"}, "UPDATE t SET a = 2": {"alias"}, "DESCRIBE t": set(), "SHOW PARTITIONS t": set(),
-    "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE": {"alias"}, "ALTER TABLE t SET ('write-only' = 'true')": set(),
+    "DROP TABLE t": set(),
+    "TRUNCATE TABLE t": {"partition"},
+    "INSERT INTO t VALUES (1, 1)": {"partition"},
+    "DELETE FROM t WHERE a = 1": {"alias"},
+    "UPDATE t SET a = 2": {"alias"},
+    "DESCRIBE t": set(),
+    "SHOW PARTITIONS t": set(),
+    "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE": {"alias"},
+    "ALTER TABLE t SET ('write-only' = 'true')": set(),
     "CREATE TABLE made (a INT, p INT)": set(),
-}  # fmt: skip
+}
 READ = {"alias", "joins", "version"}
 PROPERTIES = {exp.Property, exp.SchemaCommentProperty, exp.PartitionedByProperty, exp.LikeProperty}
 CONSTRAINTS = {
-    exp.NotNullColumnConstraint, exp.PrimaryKeyColumnConstraint, exp.CommentColumnConstraint, exp.ComputedColumnConstraint,
-    commands.MetadataConstraint, commands.WatermarkConstraint,
-}  # fmt: skip
+    exp.NotNullColumnConstraint,
+    exp.PrimaryKeyColumnConstraint,
+    exp.CommentColumnConstraint,
+    exp.ComputedColumnConstraint,
+    commands.MetadataConstraint,
+    commands.WatermarkConstraint,
+}
 SELECT_PARTS = {
-    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "order", "limit", "offset",
+    "with_",
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "qualify",
+    "windows",
+    "order",
+    "limit",
+    "offset",
     "distinct",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -83,8 +83,12 @@ def test_columns_that_are_left_out_get_their_defaults(sql: Sql, session: Session
     day, noon = dt.date(2024, 5, 1), dt.datetime(2024, 5, 1, 12)
     whole = (5, "a b", day, decimal.Decimal("-1.50"), 0.25, True, noon)
     assert sorted(sql("SELECT * FROM t")) == [
-        (1, *whole), (2, *whole), (3, 5, None, None, decimal.Decimal("7.00"), None, False, None), (4, 8, *whole[1:]), (5, *whole),
-    ]  # fmt: skip
+        (1, *whole),
+        (2, *whole),
+        (3, 5, None, None, decimal.Decimal("7.00"), None, False, None),
+        (4, 8, *whole[1:]),
+        (5, *whole),
+    ]
     sql(
         "MERGE INTO t USING (SELECT 6 AS id) AS s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, DEFAULT)"
     )

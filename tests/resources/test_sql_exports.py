@@ -64,11 +64,16 @@ def sql(out: Path, session: Session, engine: str) -> Sql:
             "d": pa.array([1.0, float("-inf"), None], pa.float64()),
             "n": pa.array([Decimal("0.0000000001"), Decimal("-12345.5"), None], pa.decimal128(20, 10)),
             "day": pa.array([dt.date(2024, 2, 29), dt.date(1, 1, 1), None]),
-            "at": pa.array([dt.datetime(2024, 5, 1, 12, 0, 0, 123456), dt.datetime(1969, 12, 31, 23, 59, 59), None], pa.timestamp("us")),  # noqa: E501
-            "atz": pa.array([dt.datetime(2024, 5, 1, 12), dt.datetime(1950, 1, 1, 0, 0, 0, 500000), None], pa.timestamp("us", "UTC")),  # noqa: E501
+            "at": pa.array(
+                [dt.datetime(2024, 5, 1, 12, 0, 0, 123456), dt.datetime(1969, 12, 31, 23, 59, 59), None],
+                pa.timestamp("us"),
+            ),
+            "atz": pa.array(
+                [dt.datetime(2024, 5, 1, 12), dt.datetime(1950, 1, 1, 0, 0, 0, 500000), None], pa.timestamp("us", "UTC")
+            ),
             "s": ["x", "", None],
         }
-    )  # fmt: skip
+    )
     session.catalog.create_table("default.kinds", kinds.schema).write(kinds)
     nested = pa.table(
         {
@@ -304,9 +309,18 @@ def test_places_that_are_not_allowed_are_refused(sql: Sql, out: Path, tmp_path: 
     (tmp_path / "other").mkdir()
     (out / "link").symlink_to(tmp_path / "other")
     for path in (
-        f"{tmp_path}/x.csv", f"{out}x.csv", f"{out}/../x.csv", f"{out}/link/x.csv", str(out), f"{out}/.", "x.csv", "",
-        "s3://bucket/x.csv", "file://host/x.csv", f"{session.settings.home}/x.csv",
-    ):  # fmt: skip
+        f"{tmp_path}/x.csv",
+        f"{out}x.csv",
+        f"{out}/../x.csv",
+        f"{out}/link/x.csv",
+        str(out),
+        f"{out}/.",
+        "x.csv",
+        "",
+        "s3://bucket/x.csv",
+        "file://host/x.csv",
+        f"{session.settings.home}/x.csv",
+    ):
         with pytest.raises(StorageError):
             sql(f"COPY t TO '{path}' (FORMAT csv)")
     assert os.listdir(tmp_path / "other") == []
@@ -413,9 +427,10 @@ def test_a_file_is_complete_or_not_there(sql: Sql, out: Path, engine: str) -> No
     before, parts = (out / "x.csv").read_bytes(), sorted(os.listdir(out / "d"))
     failing = "SELECT CAST(s AS INT) AS n FROM t WHERE s IS NOT NULL"
     for statement in (
-        f"COPY ({failing}) TO '{out}/x.csv'", f"COPY ({failing}) TO '{out}/new.csv'",
+        f"COPY ({failing}) TO '{out}/x.csv'",
+        f"COPY ({failing}) TO '{out}/new.csv'",
         f"INSERT OVERWRITE DIRECTORY '{out}/d' USING csv {failing}",
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidRequest):
             sql(statement)
     assert sorted(os.listdir(out)) == ["d", "x.csv"]
@@ -466,9 +481,12 @@ def test_object_stores_are_written_too(tmp_path: Path) -> None:
 def test_a_place_with_credentials_is_refused_without_showing_them() -> None:
     with pytest.raises(InvalidRequest) as raised:
         destination(
-            "s3://key:verysecretword@bucket/x.csv", allowed=["s3://bucket/x"], forbidden=[], storage=("/wh", {}),
+            "s3://key:verysecretword@bucket/x.csv",
+            allowed=["s3://bucket/x"],
+            forbidden=[],
+            storage=("/wh", {}),
             is_directory=False,
-        )  # fmt: skip
+        )
     assert "verysecretword" not in str(raised.value)
 
 
@@ -565,10 +583,9 @@ def test_places_of_exports_are_refused_by_what_is_wrong_with_them(sql: Sql, out:
 def test_of_two_exports_into_one_directory_the_second_is_told_of_the_first(sql: Sql, out: Path, there: bool) -> None:
     directory = out / "d"
     first, second = (
-        destination(
-            str(directory), allowed=[str(out)], forbidden=[], storage=("/wh", {}), is_directory=True
-        ) for _ in range(2)
-    )  # fmt: skip
+        destination(str(directory), allowed=[str(out)], forbidden=[], storage=("/wh", {}), is_directory=True)
+        for _ in range(2)
+    )
     if there:
         sql(f"INSERT OVERWRITE DIRECTORY '{directory}' USING csv SELECT 0 AS a")
     with pytest.raises(CommitConflict, match="Another export has written"), second.written(".csv") as late:

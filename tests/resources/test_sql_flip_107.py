@@ -60,8 +60,12 @@ def test_metadata_columns_have_keys_and_may_be_virtual() -> None:
     assert isinstance(tree, exp.Create)
     metadata = {
         column.name: (kind.args.get("this"), bool(kind.args.get("virtual")))
-        for column in tree.find_all(exp.ColumnDef) for kind in column.find_all(MetadataConstraint)
-    }  # fmt: skip
+        for column in tree.find_all(exp.ColumnDef)
+        for kind in column.find_all(MetadataConstraint)
+    }
     assert metadata == {
-        "event_time": ("timestamp", False), "offset": (None, True), "partition": (None, True), "headers": (None, False)
-    }  # fmt: skip
+        "event_time": ("timestamp", False),
+        "offset": (None, True),
+        "partition": (None, True),
+        "headers": (None, False),
+    }

@@ -132,8 +132,10 @@ def test_rows_are_deleted_updated_and_merged(orders: Sql) -> None:
         """
     )
     assert sorted(orders("SELECT id, CAST(price AS DOUBLE), quantity FROM orders")) == [
-        (1, 3.0, 100), (3, 3.0, 7), (9, None, 1)
-    ]  # fmt: skip
+        (1, 3.0, 100),
+        (3, 3.0, 7),
+        (9, None, 1),
+    ]
 
 
 def test_a_table_is_altered(orders: Sql, session: Session) -> None:

@@ -13,14 +13,32 @@ from storage.sql.dialect import SnaplineSql
 
 # As typed, and as Spark gets it where the words are others.
 CALLS = {
-    "DATEDIFF(a, b)": "", "DATEDIFF(DAY, a, b)": "", "TIMESTAMPDIFF(HOUR, a, b)": "", "UNIX_DATE(a)": "",
-    "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY a DESC)": "", "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY a)": "",
-    "LISTAGG(a)": "", "STRING_AGG(DISTINCT a, '|') WITHIN GROUP (ORDER BY a)": "", "PERCENTILE(a, 0.5, b)": "",
-    "DATE_TRUNC(a, b)": "", "TRUNC(a, b)": "", "TRUNC(a, 'Q')": "", "DATE_TRUNC('month', a)": "DATE_TRUNC('MONTH', a)",
-    "FROM_UNIXTIME(a, 'YYYY')": "", "DATE_FORMAT(a, 'MMM %Y')": "", "TO_DATE(a, 'yyyy-MM-dd')": "", "PARSE_JSON(a)": "",
-    "MAX_BY(a, b, 2)": "", "MAX(a, b)": "", "LEVENSHTEIN(a, b, 3)": "", "DATE_SUB(a, 3)": "DATE_ADD(a, 3 * -1)",
-    "LAST_DAY(a, b)": "", "INITCAP(a, b)": "", "COLLECT_LIST(a, b)": "", "TO_CHAR(a, '999')": "",
-}  # fmt: skip
+    "DATEDIFF(a, b)": "",
+    "DATEDIFF(DAY, a, b)": "",
+    "TIMESTAMPDIFF(HOUR, a, b)": "",
+    "UNIX_DATE(a)": "",
+    "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY a DESC)": "",
+    "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY a)": "",
+    "LISTAGG(a)": "",
+    "STRING_AGG(DISTINCT a, '|') WITHIN GROUP (ORDER BY a)": "",
+    "PERCENTILE(a, 0.5, b)": "",
+    "DATE_TRUNC(a, b)": "",
+    "TRUNC(a, b)": "",
+    "TRUNC(a, 'Q')": "",
+    "DATE_TRUNC('month', a)": "DATE_TRUNC('MONTH', a)",
+    "FROM_UNIXTIME(a, 'YYYY')": "",
+    "DATE_FORMAT(a, 'MMM %Y')": "",
+    "TO_DATE(a, 'yyyy-MM-dd')": "",
+    "PARSE_JSON(a)": "",
+    "MAX_BY(a, b, 2)": "",
+    "MAX(a, b)": "",
+    "LEVENSHTEIN(a, b, 3)": "",
+    "DATE_SUB(a, 3)": "DATE_ADD(a, 3 * -1)",
+    "LAST_DAY(a, b)": "",
+    "INITCAP(a, b)": "",
+    "COLLECT_LIST(a, b)": "",
+    "TO_CHAR(a, '999')": "",
+}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -50,12 +68,14 @@ def test_aggregates_and_dates_are_sparks(session: Session) -> None:
     asked: dict[str, Any] = {
         "percentile_cont(0.5) WITHIN GROUP (ORDER BY id)": 2.5,
         "percentile_cont(0.25) WITHIN GROUP (ORDER BY id DESC)": 3.25,
-        "percentile(id, 0.5, times)": 4.0, "listagg(g) WITHIN GROUP (ORDER BY g)": "aabyear",
-        "typeof(max(datediff(day, DATE '2020-01-01')))": "int", "typeof(max(unix_date(day)))": "int",
+        "percentile(id, 0.5, times)": 4.0,
+        "listagg(g) WITHIN GROUP (ORDER BY g)": "aabyear",
+        "typeof(max(datediff(day, DATE '2020-01-01')))": "int",
+        "typeof(max(unix_date(day)))": "int",
         "date_format(TIMESTAMP '2024-02-09 15:04:05', 'yyyyMMdd''y''HHmmss')": "20240209y150405",
         "to_date('year 2024-01-02', '''year'' yyyy-MM-dd') = DATE '2024-01-02'": True,
         "typeof(parse_json('1'))": "variant",
-    }  # fmt: skip
+    }
     answers = session.sql(f"SELECT {', '.join(asked)} FROM x", "spark").to_arrow().to_pylist()
     assert dict(zip(asked, answers[0].values(), strict=True)) == asked
     rows = session.sql("SELECT date_trunc(g, day) IS NULL AS n FROM x ORDER BY id", "spark").to_arrow().to_pylist()

@@ -14,24 +14,106 @@ from storage import InvalidRequest, Table
 
 # Each is written in statements as it stands, and asked of plain Spark as well.
 LITERALS = [
-    r"'it''s'", r"'it\'s'", '"it\'s"', '"d""q"', r'"d\"q"', "'d\"\"q'", "''", "''''", "'''a'''", r"'\''", r"'a\\'", "'a' 'b'",
-    "'a'\n'b'", "'a' \"b\"", "'a' 'b''c'", "'a' -- c\n 'b'", r"r'a\nb'", r'R"a\nb"', r"r'it''s'", r"r'a\'", r"r'a' 'b\n'",
-    r"'a\n' r'\n'", r"'\\n'", r"'\n'", r"'\b\t\r\Z'", r"'\0'", r"'\u00e9'", r"'\U0001F600'", r"'\uD83D\uDE00'", r"'\u00'",
-    r"'\101'", r"'\377'", r"'\1'", r"'\x41'", r"'\a\f\v\q'", r"'\%\_%'", "'a;b'", "'--x'", "'/*x*/'", "'{# x #}'", "'é😀'",
-    "'a\nb'", "'a\r\nb'", "'$$'", "'?'", "':x'", "X'4127'",
-]  # fmt: skip
+    r"'it''s'",
+    r"'it\'s'",
+    '"it\'s"',
+    '"d""q"',
+    r'"d\"q"',
+    "'d\"\"q'",
+    "''",
+    "''''",
+    "'''a'''",
+    r"'\''",
+    r"'a\\'",
+    "'a' 'b'",
+    "'a'\n'b'",
+    "'a' \"b\"",
+    "'a' 'b''c'",
+    "'a' -- c\n 'b'",
+    r"r'a\nb'",
+    r'R"a\nb"',
+    r"r'it''s'",
+    r"r'a\'",
+    r"r'a' 'b\n'",
+    r"'a\n' r'\n'",
+    r"'\\n'",
+    r"'\n'",
+    r"'\b\t\r\Z'",
+    r"'\0'",
+    r"'\u00e9'",
+    r"'\U0001F600'",
+    r"'\uD83D\uDE00'",
+    r"'\u00'",
+    r"'\101'",
+    r"'\377'",
+    r"'\1'",
+    r"'\x41'",
+    r"'\a\f\v\q'",
+    r"'\%\_%'",
+    "'a;b'",
+    "'--x'",
+    "'/*x*/'",
+    "'{# x #}'",
+    "'é😀'",
+    "'a\nb'",
+    "'a\r\nb'",
+    "'$$'",
+    "'?'",
+    "':x'",
+    "X'4127'",
+]
 PATTERNS = [
-    r"'a%b' LIKE 'a\%b'", r"'axb' LIKE 'a\%b'", r"'a\\%b' LIKE 'a\%b'", r"'a_b' LIKE 'a\_b'", r"'axb' LIKE 'a\_b'",
-    r"'a%b' LIKE 'a\\%b'", r"'a\\b' LIKE 'a\\\\b'", r"'a%b' LIKE r'a\%b'", r"'a%b' LIKE 'a!%b' ESCAPE '!'",
-    r"'a\\b' LIKE 'a\\b' ESCAPE '!'", r"'axb' NOT LIKE 'a\%b'", r"'A%B' ILIKE 'a\%b'", r"'AxB' ILIKE 'a\%b'",
-    r"'axb' LIKE ANY ('a\%b', 'a_b')", r"'axb' LIKE ALL ('a\%b', 'a_b')", r"'a%b' LIKE concat('a', '\\%', 'b')",
+    r"'a%b' LIKE 'a\%b'",
+    r"'axb' LIKE 'a\%b'",
+    r"'a\\%b' LIKE 'a\%b'",
+    r"'a_b' LIKE 'a\_b'",
+    r"'axb' LIKE 'a\_b'",
+    r"'a%b' LIKE 'a\\%b'",
+    r"'a\\b' LIKE 'a\\\\b'",
+    r"'a%b' LIKE r'a\%b'",
+    r"'a%b' LIKE 'a!%b' ESCAPE '!'",
+    r"'a\\b' LIKE 'a\\b' ESCAPE '!'",
+    r"'axb' NOT LIKE 'a\%b'",
+    r"'A%B' ILIKE 'a\%b'",
+    r"'AxB' ILIKE 'a\%b'",
+    r"'axb' LIKE ANY ('a\%b', 'a_b')",
+    r"'axb' LIKE ALL ('a\%b', 'a_b')",
+    r"'a%b' LIKE concat('a', '\\%', 'b')",
     r"'it''s' LIKE 'it''%'",
-]  # fmt: skip
+]
 REFUSED_LITERALS = ["N'x'", "E'x'", "b'x'", "$$x$$", "$t$x$t$", "?", ":x", r"'ab' LIKE 'a\\b'"]
 _PIECES = [
-    "'", '"', "''", "\\", "\\\\", "\\n", "\\u0041", ";", "--", "/*", "*/", "${x}", "$$", "\n", "\r\n", "\t", "\0", "\x1a", "é",
-    "😀", "%", "_", "`", "{{", "{#", ":x", "?", "a", "OR 1=1", " ",
-]  # fmt: skip
+    "'",
+    '"',
+    "''",
+    "\\",
+    "\\\\",
+    "\\n",
+    "\\u0041",
+    ";",
+    "--",
+    "/*",
+    "*/",
+    "${x}",
+    "$$",
+    "\n",
+    "\r\n",
+    "\t",
+    "\0",
+    "\x1a",
+    "é",
+    "😀",
+    "%",
+    "_",
+    "`",
+    "{{",
+    "{#",
+    ":x",
+    "?",
+    "a",
+    "OR 1=1",
+    " ",
+]
 
 
 def written(text: str, chance: random.Random) -> str:
@@ -142,9 +224,20 @@ def _ids(table: Table, where: str) -> list[int]:
 
 @pytest.mark.parametrize(
     "where",
-    ["id = 1; id = 2", "", "s.id = 1", "id = -'1'", "id BETWEEN SYMMETRIC 2 AND 1", "t LIKE 'x!%' ESCAPE '!'",
-     "t LIKE ANY ('x%')", r"t LIKE 'x\\\\y%z'", r"t LIKE 'x\\y%'", "t = N'x'", "t = 'x' COLLATE UTF8_LCASE"],
-)  # fmt: skip
+    [
+        "id = 1; id = 2",
+        "",
+        "s.id = 1",
+        "id = -'1'",
+        "id BETWEEN SYMMETRIC 2 AND 1",
+        "t LIKE 'x!%' ESCAPE '!'",
+        "t LIKE ANY ('x%')",
+        r"t LIKE 'x\\\\y%z'",
+        r"t LIKE 'x\\y%'",
+        "t = N'x'",
+        "t = 'x' COLLATE UTF8_LCASE",
+    ],
+)
 def test_a_condition_in_python_is_used_whole_or_refused(session: Session, where: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("t", pa.string())])
     table = session.catalog.create_table("default.t", schema)
@@ -175,8 +268,10 @@ def test_names_hold_quotes(sql: Callable[[str], Any]) -> None:
     names = ["it's", 'd"q', "back``tick", "semi;colon", "--x", "a b", "é😀", "$x", "100%"]
     columns = ", ".join(f"`{name}` STRING" for name in names)
     sql(f"CREATE TABLE t ({columns})")
-    sql(f"INSERT INTO t ({', '.join(f'`{name}`' for name in reversed(names))}) VALUES "
-        f"({', '.join(str(number) for number in reversed(range(len(names))))})")  # fmt: skip
+    sql(
+        f"INSERT INTO t ({', '.join(f'`{name}`' for name in reversed(names))}) VALUES "
+        f"({', '.join(str(number) for number in reversed(range(len(names))))})"
+    )
     for number, name in enumerate(names):
         assert sql(f"SELECT `{name}` FROM t WHERE `{name}` = '{number}'") == [(str(number),)], name
         assert sql(f"SELECT `{name}` FROM t WHERE `{name}` = 'x'") == [], name

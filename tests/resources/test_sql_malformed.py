@@ -165,9 +165,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNAPLINE_HOME", str(home))
         table = Session().catalog.create_table(
-            "default.t", pa.schema([pa.field("id", pa.int64(), False), ("v", pa.string()), pa.field("day", pa.string(), False)]),
-            primary_key=["id", "day"], partition_by=["day"], options={"bucket": 1},
-        )  # fmt: skip
+            "default.t",
+            pa.schema([pa.field("id", pa.int64(), False), ("v", pa.string()), pa.field("day", pa.string(), False)]),
+            primary_key=["id", "day"],
+            partition_by=["day"],
+            options={"bucket": 1},
+        )
         table.write(pa.table({"id": [1, 2], "v": ["x", "y"], "day": ["a", "b"]}))
     return home
 

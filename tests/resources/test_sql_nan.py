@@ -13,9 +13,13 @@ from storage import Table
 NAN = math.nan
 VALUES = [1.0, -0.0, 0.0, NAN, 1e300, -math.inf, math.inf, None, 5.0]
 COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "=": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-}  # fmt: skip
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
 LITERALS = {"0": 0.0, "3": 3.0, "1e300": 1e300}
 
 

@@ -22,9 +22,14 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     )
     table = session.catalog.table("default.t")
     row = {
-        "id": 1, "a": [{"X": 1}], "m": [("k", {"y": 2})], "d": [[{"z": 3}]], "s": {"arr": [{"q": 4}], "kept": 5}, "p": [1],
+        "id": 1,
+        "a": [{"X": 1}],
+        "m": [("k", {"y": 2})],
+        "d": [[{"z": 3}]],
+        "s": {"arr": [{"q": 4}], "kept": 5},
+        "p": [1],
         "k": [({"kk": 1}, 1)],
-    }  # fmt: skip
+    }
     table.write(pa.Table.from_pylist([row], table.schema.to_arrow()))
     return session
 

@@ -78,10 +78,18 @@ def test_a_quoted_name_with_a_dot_is_no_path(sql: Sql) -> None:
 def test_a_decimal_is_compared_with_more_digits_than_it_has(sql: Sql) -> None:
     sql("CREATE TABLE p (dc DECIMAL(10, 2), k INT); INSERT INTO p VALUES (1.24, 1), (1.25, 2), (NULL, 3), (-1.25, 4)")
     for condition, expected in (
-        ("dc > 1.249", [2]), ("dc >= 1.249", [2]), ("dc < 1.249", [1, 4]), ("dc <= 1.249", [1, 4]), ("dc = 1.249", []),
-        ("dc <> 1.249", [1, 2, 4]), ("dc IN (1.25, 1.249)", [2]), ("dc BETWEEN 1.249 AND 1.251", [2]), ("k > 1.5", [2, 3, 4]),
-        ("dc < -1.249", [4]), ("dc > -1.251", [1, 2, 4]),
-    ):  # fmt: skip
+        ("dc > 1.249", [2]),
+        ("dc >= 1.249", [2]),
+        ("dc < 1.249", [1, 4]),
+        ("dc <= 1.249", [1, 4]),
+        ("dc = 1.249", []),
+        ("dc <> 1.249", [1, 2, 4]),
+        ("dc IN (1.25, 1.249)", [2]),
+        ("dc BETWEEN 1.249 AND 1.251", [2]),
+        ("k > 1.5", [2, 3, 4]),
+        ("dc < -1.249", [4]),
+        ("dc > -1.251", [1, 2, 4]),
+    ):
         assert sorted(row[0] for row in sql(f"SELECT k FROM p WHERE {condition}")) == expected, condition
 
 
@@ -193,13 +201,15 @@ def test_declarations_that_look_after_nothing_are_refused() -> None:
 @pytest.mark.parametrize(
     ("of_table", "option"),
     [
-        ("", "'fields.zz.aggregate-function' = 'sum'"), ("", "'fields.b.aggregate-function' = 'sum'"),
+        ("", "'fields.zz.aggregate-function' = 'sum'"),
+        ("", "'fields.b.aggregate-function' = 'sum'"),
         ("'merge-engine' = 'aggregation'", "'fields.zz.aggregate-function' = 'sum'"),
         ("'merge-engine' = 'aggregation'", "'fields.b.aggregate-function' = 'nope'"),
         ("'merge-engine' = 'partial-update'", "'fields.b,zz.sequence-group' = 'a'"),
-        ("", "'partition.expiration-time' = '1 d'"), ("", "'partition.timestamp-pattern' = '$a'"),
+        ("", "'partition.expiration-time' = '1 d'"),
+        ("", "'partition.timestamp-pattern' = '$a'"),
     ],
-)  # fmt: skip
+)
 def test_options_that_say_what_nobody_asks_for_are_refused(sql: Sql, of_table: str, option: str) -> None:
     columns = "(a INT, b INT, PRIMARY KEY (a) NOT ENFORCED)"
     both = ", ".join(setting for setting in (of_table, option) if setting)
@@ -251,10 +261,17 @@ def test_a_partition_that_is_not_there_is_not_compacted(session: Session) -> Non
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("formatter", "nonsense"), ("formatter", "yyyy-mm-ddTHH"), ("formatter", "MM-dd"), ("formatter", "HH:mm"),
-        ("formatter", "yyyydd"), ("formatter", ""), ("pattern", "day"), ("pattern", "$nope"), ("pattern", ""),
+        ("formatter", "nonsense"),
+        ("formatter", "yyyy-mm-ddTHH"),
+        ("formatter", "MM-dd"),
+        ("formatter", "HH:mm"),
+        ("formatter", "yyyydd"),
+        ("formatter", ""),
+        ("pattern", "day"),
+        ("pattern", "$nope"),
+        ("pattern", ""),
     ],
-)  # fmt: skip
+)
 def test_patterns_of_times_of_partitions_are_checked_when_they_are_set(session: Session, key: str, value: str) -> None:
     session.sql("CREATE TABLE t (a INT, d STRING) PARTITIONED BY (d)", "duckdb")
     option = f"'partition.timestamp-{key}' = '{value}'"
@@ -286,12 +303,16 @@ def test_a_key_is_not_enforced_unless_somebody_says_so(session: Session, key: st
 def test_a_group_of_both_zeros_is_called_zero(sql: Sql) -> None:
     sql("CREATE TABLE n (k INT, z DOUBLE); INSERT INTO n VALUES (1, -0.0D), (2, 0.0D), (3, 1.0D)")
     for query in (
-        "SELECT DISTINCT z FROM n WHERE k = 1", "SELECT z FROM n WHERE k = 1 GROUP BY z",
+        "SELECT DISTINCT z FROM n WHERE k = 1",
+        "SELECT z FROM n WHERE k = 1 GROUP BY z",
         "SELECT z AS g FROM n WHERE k = 1 GROUP BY g",
-        "SELECT abs(z) * -1 FROM n WHERE k = 2 GROUP BY 1", "SELECT z, count(*) FROM n WHERE k < 3 GROUP BY ALL",
-        "SELECT z FROM n WHERE k = 1 UNION SELECT z FROM n WHERE k = 1", "SELECT z FROM n WHERE k = 1 EXCEPT SELECT 1D",
-        "SELECT z FROM n WHERE k = 1 INTERSECT SELECT z FROM n", "SELECT DISTINCT n.z FROM n WHERE k = 1 ORDER BY n.z",
-    ):  # fmt: skip
+        "SELECT abs(z) * -1 FROM n WHERE k = 2 GROUP BY 1",
+        "SELECT z, count(*) FROM n WHERE k < 3 GROUP BY ALL",
+        "SELECT z FROM n WHERE k = 1 UNION SELECT z FROM n WHERE k = 1",
+        "SELECT z FROM n WHERE k = 1 EXCEPT SELECT 1D",
+        "SELECT z FROM n WHERE k = 1 INTERSECT SELECT z FROM n",
+        "SELECT DISTINCT n.z FROM n WHERE k = 1 ORDER BY n.z",
+    ):
         [(value, *_)] = sql(query)
         assert str(value) == "0.0", query
     assert str(sql("SELECT z FROM n WHERE k = 1 UNION ALL SELECT 1D")[0][0]) == "-0.0"
@@ -339,12 +360,22 @@ def test_bits_are_shifted_without_a_sign(sql: Sql) -> None:
 def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str) -> None:
     session.sql("CREATE TABLE n (a INT, b INT); INSERT INTO n VALUES (1, 2)", engine)
     names = {
-        "a + 1": "(a + 1)", "n.a * b": "(a * b)", "count(*)": "count(1)", "SUM(a)": "sum(a)",
+        "a + 1": "(a + 1)",
+        "n.a * b": "(a * b)",
+        "count(*)": "count(1)",
+        "SUM(a)": "sum(a)",
         "count(DISTINCT b)": "count(DISTINCT b)",
-        "max(a) > 1 AND 'x' <> 'y'": "((max(a) > 1) AND (NOT (x = y)))", "upper('x')": "upper(x)", "NULL": "NULL", "TRUE": "true",
-        "5": "5", "-5": "-5", "1.50": "1.50", "CASE WHEN 1 = 1 THEN 2 END": "CASE WHEN (1 = 1) THEN 2 END",
-        "coalesce(max(a), 2)": "coalesce(max(a), 2)", "1 IN (1, 2)": "(1 IN (1, 2))",
-    }  # fmt: skip
+        "max(a) > 1 AND 'x' <> 'y'": "((max(a) > 1) AND (NOT (x = y)))",
+        "upper('x')": "upper(x)",
+        "NULL": "NULL",
+        "TRUE": "true",
+        "5": "5",
+        "-5": "-5",
+        "1.50": "1.50",
+        "CASE WHEN 1 = 1 THEN 2 END": "CASE WHEN (1 = 1) THEN 2 END",
+        "coalesce(max(a), 2)": "coalesce(max(a), 2)",
+        "1 IN (1, 2)": "(1 IN (1, 2))",
+    }
     typed = [text for text in names if text not in ("a + 1", "n.a * b")]
     assert session.sql("SELECT a + 1, n.a * b FROM n", engine).to_arrow().column_names == ["(a + 1)", "(a * b)"]
     column_names = session.sql(f"SELECT {', '.join(typed)} FROM n", engine).to_arrow().column_names
@@ -354,9 +385,18 @@ def test_columns_without_a_name_have_that_of_spark(session: Session, engine: str
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "function"),
-    [("STRING", "sum"), ("BOOLEAN", "sum"), ("DATE", "product"), ("ARRAY<INT>", "max"), ("BOOLEAN", "min"), ("INT", "bool_or"),
-     ("INT", "listagg"), ("BINARY(3)", "listagg"), ("STRING", "collect")],
-)  # fmt: skip
+    [
+        ("STRING", "sum"),
+        ("BOOLEAN", "sum"),
+        ("DATE", "product"),
+        ("ARRAY<INT>", "max"),
+        ("BOOLEAN", "min"),
+        ("INT", "bool_or"),
+        ("INT", "listagg"),
+        ("BINARY(3)", "listagg"),
+        ("STRING", "collect"),
+    ],
+)
 def test_what_a_function_cannot_aggregate_is_refused_when_it_is_declared(
     session: Session, kind: str, function: str
 ) -> None:
@@ -369,17 +409,19 @@ def test_what_a_function_cannot_aggregate_is_refused_when_it_is_declared(
 @pytest.mark.parametrize(
     ("key", "options", "why"),
     [
-        ("", "'changelog-producer'='lookup'", "primary key"), ("", "'force-lookup'='true'", "primary key"),
+        ("", "'changelog-producer'='lookup'", "primary key"),
+        ("", "'force-lookup'='true'", "primary key"),
         ("", "'partition.expiration-time'='1 d'", "without partitions"),
         ("", "'dynamic-partition-overwrite'='false'", "without partitions"),
         ("", "'tag.create-time'='10:00'", "tag.create-interval"),
         ("", "'tag.creation-period'='hourly'", "tag.automatic-creation"),
         ("", "'file.compression.zstd-level'='3','file.compression'='snappy'", "zstd"),
         ("PARTITIONED BY (a)", "'partition.expiration-strategy'='update-time'", "partition.expiration-time"),
-        ("", "'bucket'='2','bucket-key'='a,a'", "twice"), ("", "'bucket'='-7'", "positive"),
+        ("", "'bucket'='2','bucket-key'='a,a'", "twice"),
+        ("", "'bucket'='-7'", "positive"),
         ("PRIMARY KEY", "'compaction.min.file-num'='3'", "with a primary key"),
     ],
-)  # fmt: skip
+)
 def test_options_without_an_effect_are_refused_wherever_they_are_given(
     session: Session, key: str, options: str, why: str
 ) -> None:
@@ -394,8 +436,12 @@ def test_options_without_an_effect_are_refused_wherever_they_are_given(
     assert session.table("default.o").schema.id == 0
     given = dict(part.strip("' ").split("'='") for part in options.replace("','", "' , '").split(" , "))
     with pytest.raises(InvalidRequest, match=why):
-        TableDefinition("default.o", primary_key=["a"] if key == "PRIMARY KEY" else (),
-                        partition_by=["a"] if partitions else (), options=given)  # fmt: skip
+        TableDefinition(
+            "default.o",
+            primary_key=["a"] if key == "PRIMARY KEY" else (),
+            partition_by=["a"] if partitions else (),
+            options=given,
+        )
 
 
 def test_defaults_of_tables_are_for_those_that_they_have_an_effect_on(session: Session) -> None:
@@ -410,9 +456,10 @@ def test_defaults_of_tables_are_for_those_that_they_have_an_effect_on(session: S
 def test_a_table_has_a_comment_that_can_be_changed(session: Session) -> None:
     session.sql("CREATE TABLE c (a INT) USING paimon COMMENT 'first'", "duckdb")
     for text, comment in (
-        ("COMMENT ON TABLE c IS 'it''s'", "it's"), ("ALTER TABLE c SET TBLPROPERTIES ('comment'='x', 'bucket'='-1')", "x"),
+        ("COMMENT ON TABLE c IS 'it''s'", "it's"),
+        ("ALTER TABLE c SET TBLPROPERTIES ('comment'='x', 'bucket'='-1')", "x"),
         ("COMMENT ON TABLE c IS NULL", None),
-    ):  # fmt: skip
+    ):
         session.sql(text, "duckdb")
         assert session.table("default.c").schema.comment == comment
     before = session.table("default.c").schema.id
@@ -423,11 +470,16 @@ def test_a_table_has_a_comment_that_can_be_changed(session: Session) -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("COMMENT ON DATABASE d IS 'x'", "only tables"), ("ALTER TABLE c CHANGE COLUMN a a BIGINT", "RENAME COLUMN"),
+        ("COMMENT ON DATABASE d IS 'x'", "only tables"),
+        ("ALTER TABLE c CHANGE COLUMN a a BIGINT", "RENAME COLUMN"),
         ("ALTER TABLE c REPLACE COLUMNS (a INT)", "CREATE OR REPLACE"),
         ("ALTER TABLE c ALTER COLUMN a TYPE BIGINT, b INT", "each"),
-        ("DESCRIBE c a", "leave out"), ("DESCRIBE QUERY SELECT 1", "EXPLAIN"), ("DESCRIBE DATABASE d", "SHOW TABLES"),
-        ("OPTIMIZE c", "COMPACT"), ("VACUUM c", "expire_snapshots"), ("REFRESH TABLE c", "cached"),
+        ("DESCRIBE c a", "leave out"),
+        ("DESCRIBE QUERY SELECT 1", "EXPLAIN"),
+        ("DESCRIBE DATABASE d", "SHOW TABLES"),
+        ("OPTIMIZE c", "COMPACT"),
+        ("VACUUM c", "expire_snapshots"),
+        ("REFRESH TABLE c", "cached"),
         ("CREATE TABLE d (a INT) USING parquet", "file.format"),
         ("ALTER TABLE c SET ('file.format'='avro','file.format'='orc')", "given twice"),
         ("CREATE DATABASE information_schema", "reserved"),
@@ -436,7 +488,7 @@ def test_a_table_has_a_comment_that_can_be_changed(session: Session) -> None:
         ("CREATE TABLE d (a INT) WITH ('file.format'='xml')", "file.format"),
         ("SELECT 'a' BETWEEN SYMMETRIC 'b' AND 'A'", "lower value"),
     ],
-)  # fmt: skip
+)
 def test_what_others_have_is_refused_with_what_there_is_instead(session: Session, text: str, advice: str) -> None:
     session.sql(
         "CREATE TABLE c (a INT, s ARRAY<STRUCT<x: INT>>); CREATE TABLE p (a INT, b INT) PARTITIONED BY (b); "
@@ -482,14 +534,18 @@ def test_sub_queries_have_spark_s_names(session: Session, engine: str) -> None:
 @pytest.mark.parametrize(
     ("made", "altered"),
     [
-        ("'bucket'='1'", "SET ('sequence.field'='v')"), ("'sequence.field'='v'", "RESET ('sequence.field')"),
-        ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "SET ('fields.v.aggregate-function'='max')"),
+        ("'bucket'='1'", "SET ('sequence.field'='v')"),
+        ("'sequence.field'='v'", "RESET ('sequence.field')"),
+        (
+            "'merge-engine'='aggregation','fields.v.aggregate-function'='sum'",
+            "SET ('fields.v.aggregate-function'='max')",
+        ),
         ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "RESET ('fields.v.aggregate-function')"),
         ("'merge-engine'='aggregation'", "SET ('fields.default-aggregate-function'='max')"),
         ("'merge-engine'='aggregation','fields.v.aggregate-function'='sum'", "ALTER COLUMN v TYPE STRING"),
         ("'merge-engine'='partial-update'", "SET ('fields.v.sequence-group'='w')"),
     ],
-)  # fmt: skip
+)
 def test_no_option_changes_what_the_rows_of_the_past_are(session: Session, made: str, altered: str) -> None:
     session.sql(
         f"CREATE TABLE m (id INT PRIMARY KEY NOT ENFORCED, v INT, w INT) WITH ({made}); "

@@ -22,8 +22,13 @@ def texts(session: Session) -> None:
 @pytest.mark.usefixtures("texts")
 def test_operators_of_bits_bind_as_in_spark(session: Session) -> None:
     asked = {
-        "1 | 4 & 2": 1, "5 ^ 3 & 1": 4, "6 | 1 ^ 3": 6, "7 & 1 << 1": 2, "1 << 2 + 1": 8, "256 >> 1 + 1 & 255": 64,
-    }  # fmt: skip
+        "1 | 4 & 2": 1,
+        "5 ^ 3 & 1": 4,
+        "6 | 1 ^ 3": 6,
+        "7 & 1 << 1": 2,
+        "1 << 2 + 1": 8,
+        "256 >> 1 + 1 & 255": 64,
+    }
     answers = session.sql(f"SELECT {', '.join(asked)} FROM x WHERE id = 1", "spark").to_arrow().to_pylist()
     assert dict(zip(asked, map(int, answers[0].values()), strict=True)) == asked
 

@@ -87,7 +87,7 @@ def test_partitions_and_buckets_hold_what_the_condition_says(sql: Sql) -> None:
         "INSERT INTO t REPLACE WHERE id = 1 SELECT 1, 'a'": "takes 3 columns",
         "INSERT INTO t REPLACE WHERE id = 1 SELECT 1, 'a', 'x'": "'v'",
     }.items(),
-)  # fmt: skip
+)
 def test_what_is_not_carried_out_is_refused(sql: Sql, text: str, said: str) -> None:
     table(sql, "")
     with pytest.raises(StorageError, match=said):

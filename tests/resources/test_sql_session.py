@@ -124,8 +124,9 @@ def test_statements_come_from_the_command_line_a_file_or_standard_input(
     script = tmp_path / "make.sql"
     script.write_text("-- two tables\nCREATE TABLE a (id INT);\nINSERT INTO a VALUES (1), (2);\n")
     assert run("-f", str(script)) == (
-        0, "Table default.a is there.\nSnapshot 1 of default.a: 2 rows in 1 files added, 0 files replaced.\n"
-    )  # fmt: skip
+        0,
+        "Table default.a is there.\nSnapshot 1 of default.a: 2 rows in 1 files added, 0 files replaced.\n",
+    )
     code, said = run("--format", "json", "SELECT id FROM a ORDER BY id")
     assert code == 0 and json.loads(said) == [{"id": 1}, {"id": 2}]
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT count(*) AS n FROM a"))

@@ -30,9 +30,14 @@ def test_the_star_of_a_struct_is_its_fields(sql: Sql) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "function", "values"),
-    [("TINYINT", "sum", "(1, 100)"), ("BIGINT", "sum", "(1, 4611686018427387904)"), ("DECIMAL(3, 0)", "sum", "(1, 900)"),
-     ("INT", "product", "(1, 100000)"), ("BIGINT", "product", "(1, 4611686018427387904)")],
-)  # fmt: skip
+    [
+        ("TINYINT", "sum", "(1, 100)"),
+        ("BIGINT", "sum", "(1, 4611686018427387904)"),
+        ("DECIMAL(3, 0)", "sum", "(1, 900)"),
+        ("INT", "product", "(1, 100000)"),
+        ("BIGINT", "product", "(1, 4611686018427387904)"),
+    ],
+)
 def test_an_aggregate_that_does_not_fit_is_an_error_that_names_column_and_function(
     sql: Sql, kind: str, function: str, values: str
 ) -> None:
@@ -53,10 +58,16 @@ def test_a_sum_up_to_the_limit_is_exact(sql: Sql) -> None:
 
 
 VALUES = [
-    "'file.compression' = 'brotli'", "'file.compression.per.level' = '0:brotli'", "'file.compression.zstd-level' = '99'",
-    "'metadata.stats-mode' = 'truncate(-1)'", "'metadata.stats-mode' = 'truncate(0)'", "'manifest.compression' = 'brotli'",
-    "'file.format.per.level' = '0:xls'", "'file.format' = 'orc', 'file.compression' = 'gzip'", "'file.format' = 'xls'",
-]  # fmt: skip
+    "'file.compression' = 'brotli'",
+    "'file.compression.per.level' = '0:brotli'",
+    "'file.compression.zstd-level' = '99'",
+    "'metadata.stats-mode' = 'truncate(-1)'",
+    "'metadata.stats-mode' = 'truncate(0)'",
+    "'manifest.compression' = 'brotli'",
+    "'file.format.per.level' = '0:xls'",
+    "'file.format' = 'orc', 'file.compression' = 'gzip'",
+    "'file.format' = 'xls'",
+]
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
@@ -73,9 +84,12 @@ def test_a_value_that_cannot_be_is_refused_when_it_is_given(sql: Sql, options: s
 
 
 NO_EFFECT = [
-    "'merge-engine' = 'partial-update'", "'sequence.field' = 'a'", "'fields.a.aggregate-function' = 'sum'",
-    "'num-levels' = '4'", "'full-compaction.delta-commits' = '3'",
-]  # fmt: skip
+    "'merge-engine' = 'partial-update'",
+    "'sequence.field' = 'a'",
+    "'fields.a.aggregate-function' = 'sum'",
+    "'num-levels' = '4'",
+    "'full-compaction.delta-commits' = '3'",
+]
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])

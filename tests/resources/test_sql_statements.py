@@ -114,8 +114,9 @@ def test_computed_columns_follow_the_columns_they_are_computed_from(sql: Sql) ->
 def test_what_there_is_can_be_asked(two: Sql) -> None:
     assert two("SELECT table_name FROM information_schema.tables ORDER BY table_name") == [("t",), ("u",)]
     assert two("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'u'") == [
-        ("a", "INT"), ("c", "STRING")
-    ]  # fmt: skip
+        ("a", "INT"),
+        ("c", "STRING"),
+    ]
     assert ("information_schema",) in two("SHOW DATABASES")
     assert two("SHOW TABLES LIKE 'T*'") == [("t",)] and two("SHOW TABLES 'u|x'") == [("u",)]
     assert two("SHOW VIEWS") == []

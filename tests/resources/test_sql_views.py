@@ -33,8 +33,10 @@ def test_a_view_is_read_as_its_query(shop: Sql, session: Session, engine: str) -
     assert shop("SELECT d.`a b`, count(*) FROM shop.dear AS d JOIN shop.orders o ON d.id = o.id GROUP BY 1") == [
         ("x", 2)
     ]
-    shop("USE shop; CREATE VIEW named (n COMMENT 'how many', `w;` COMMENT 'it''s') COMMENT 'of dear' AS "
-         "WITH dear AS (SELECT * FROM dear) SELECT count(*), `a b` FROM dear GROUP BY 2")  # fmt: skip
+    shop(
+        "USE shop; CREATE VIEW named (n COMMENT 'how many', `w;` COMMENT 'it''s') COMMENT 'of dear' AS "
+        "WITH dear AS (SELECT * FROM dear) SELECT count(*), `a b` FROM dear GROUP BY 2"
+    )
     assert shop("SELECT n + 1, `w;` FROM named") == [(3, "x")]
     # Names of the query around are none of a view's.
     assert shop("WITH orders AS (SELECT 7 AS id) SELECT id FROM orders WHERE id NOT IN (SELECT id FROM dear)") == [(7,)]
@@ -48,12 +50,15 @@ def test_a_view_is_read_as_its_query(shop: Sql, session: Session, engine: str) -
     assert shop("SHOW VIEWS IN shop LIKE 'd*'") == [("dear",)]
     assert shop("SHOW TABLES") == [("orders",)]
     assert [row[0:2] + row[5:] for row in shop("DESCRIBE named")] == [
-        ("n", "BIGINT", "how many"), ("w;", "STRING", "it's"),
-    ]  # fmt: skip
+        ("n", "BIGINT", "how many"),
+        ("w;", "STRING", "it's"),
+    ]
     assert ("property", "comment", "of dear") in shop("DESCRIBE EXTENDED named")
     assert shop("SELECT table_name, table_type FROM information_schema.tables ORDER BY 1") == [
-        ("dear", "VIEW"), ("named", "VIEW"), ("orders", "BASE TABLE")
-    ]  # fmt: skip
+        ("dear", "VIEW"),
+        ("named", "VIEW"),
+        ("orders", "BASE TABLE"),
+    ]
     [(text,)] = shop("SHOW CREATE TABLE named")
     shop("DROP VIEW named")
     shop(text)
@@ -101,20 +106,27 @@ def test_views_are_altered_and_dropped(shop: Sql, session: Session) -> None:
         ("SELECT * FROM v VERSION AS OF 1", InvalidRequest, "is a view, which has no versions"),
         ("SELECT * FROM v /*+ OPTIONS('scan.snapshot-id'='1') */", InvalidRequest, "which has no versions"),
         ("INSERT INTO v VALUES (1)", InvalidRequest, "is a view, which can only be read"),
-        ("DELETE FROM v", InvalidRequest, "is a view"), ("UPDATE v SET id = 1", InvalidRequest, "is a view"),
+        ("DELETE FROM v", InvalidRequest, "is a view"),
+        ("UPDATE v SET id = 1", InvalidRequest, "is a view"),
         ("MERGE INTO v USING orders AS o ON v.id = o.id WHEN MATCHED THEN DELETE", InvalidRequest, "is a view"),
-        ("TRUNCATE TABLE v", InvalidRequest, "is a view"), ("ALTER TABLE v ADD COLUMN a INT", InvalidRequest, "is a view"),
-        ("DROP TABLE v", InvalidRequest, "is a view: DROP VIEW"), ("DROP VIEW orders", InvalidRequest, "is a table"),
-        ("CREATE TABLE v (a INT)", AlreadyExists, "is a view"), ("ALTER TABLE orders RENAME TO v", AlreadyExists, "is a view"),
-        ("CREATE VIEW orders AS SELECT 1 AS a", AlreadyExists, "is a table"), ("DROP VIEW nope", NotFound, "does not exist"),
-        ("ALTER VIEW v RENAME TO orders", AlreadyExists, "is a table"), ("ALTER VIEW nope AS SELECT 1", NotFound, "exist"),
+        ("TRUNCATE TABLE v", InvalidRequest, "is a view"),
+        ("ALTER TABLE v ADD COLUMN a INT", InvalidRequest, "is a view"),
+        ("DROP TABLE v", InvalidRequest, "is a view: DROP VIEW"),
+        ("DROP VIEW orders", InvalidRequest, "is a table"),
+        ("CREATE TABLE v (a INT)", AlreadyExists, "is a view"),
+        ("ALTER TABLE orders RENAME TO v", AlreadyExists, "is a view"),
+        ("CREATE VIEW orders AS SELECT 1 AS a", AlreadyExists, "is a table"),
+        ("DROP VIEW nope", NotFound, "does not exist"),
+        ("ALTER VIEW v RENAME TO orders", AlreadyExists, "is a table"),
+        ("ALTER VIEW nope AS SELECT 1", NotFound, "exist"),
         ("ALTER VIEW v AS SELECT id FROM v", InvalidRequest, "would read itself"),
         ("ALTER VIEW v AS SELECT id FROM w", InvalidRequest, "would read itself"),
         ("CREATE VIEW x (a, b) AS SELECT 1", InvalidRequest, "names 2 columns"),
         ("CREATE VIEW x (a INT) AS SELECT 1", InvalidRequest, "names and comments"),
         ("CREATE VIEW x AS SELECT 1 AS a, 2 AS a", InvalidRequest, "two columns of one name"),
         ("CREATE VIEW x AS SELECT NULL AS a", InvalidRequest, "has no type"),
-        ("CREATE VIEW x AS SELECT nope FROM orders", InvalidRequest, "nope"), ("CREATE VIEW x", StorageError, "query|Expect|AS"),
+        ("CREATE VIEW x AS SELECT nope FROM orders", InvalidRequest, "nope"),
+        ("CREATE VIEW x", StorageError, "query|Expect|AS"),
         ("CREATE VIEW x AS SELECT count(*) FROM orders", InvalidRequest, "a name by AS"),
         ("CREATE VIEW x AS SELECT * FROM nope", NotFound, "nope"),
         ("CREATE OR REPLACE VIEW IF NOT EXISTS x AS SELECT 1 AS a", InvalidRequest, "say one of the two"),
@@ -124,10 +136,14 @@ def test_views_are_altered_and_dropped(shop: Sql, session: Session) -> None:
         ("CREATE VIEW x AS SELECT current_catalog() AS a", Unsupported, "not allowed in a view"),
         ("CREATE VIEW x AS SELECT reflect('a', 'b') AS a", StorageError, "not allowed"),
         ("CREATE VIEW x AS SELECT rand() AS a", StorageError, "not allowed|rand|RAND"),
-        ("CREATE VIEW x AS SELECT * FROM orders /*+ OPTIONS('scan.snapshot-id'='1') */", Unsupported, "no place in a view"),
+        (
+            "CREATE VIEW x AS SELECT * FROM orders /*+ OPTIONS('scan.snapshot-id'='1') */",
+            Unsupported,
+            "no place in a view",
+        ),
         ("CREATE VIEW x TBLPROPERTIES ('password' = 'abcdefghij') AS SELECT 1 AS a", InvalidRequest, "secret"),
     ],
-)  # fmt: skip
+)
 def test_what_a_view_is_not_is_refused_by_name(
     shop: Sql, session: Session, engine: str, statement: str, error: type[Exception], said: str
 ) -> None:
@@ -152,19 +168,39 @@ def test_a_forged_view_runs_nothing(shop: Sql, session: Session, engine: str, tm
 
     assert reads() == [(1,), (2,), (3,)]
     for query in (
-        "DROP TABLE shop.orders", "SELECT 1 AS id; DROP TABLE shop.orders", "SELECT id FROM orders",
+        "DROP TABLE shop.orders",
+        "SELECT 1 AS id; DROP TABLE shop.orders",
+        "SELECT id FROM orders",
         "INSERT INTO shop.orders VALUES (1)",
-        f"SELECT content AS id FROM read_text('{tmp_path}/canary')", "SELECT reflect('java.util.UUID', 'randomUUID') AS id",
-        f"SELECT TRANSFORM(id) USING 'touch {tmp_path}/ran' AS (id) FROM shop.orders", f"SELECT * FROM csv.`{tmp_path}/canary`",
-        f"SELECT * FROM '{tmp_path}/canary'", "SELECT * FROM other.shop.orders", "SELECT id FROM shop.w", "SELECT id FROM shop.v",
-        "SELECT * FROM paimon.catalog_options", "SELECT id FROM shop.nope", "SELECT nope AS id FROM shop.orders", "(" * 5000, "",
-        "SELECT id FROM `../../x`.y", "WITH orders AS (SELECT * FROM orders) SELECT id FROM orders", "SELECT 1 AS other",
-    ):  # fmt: skip
+        f"SELECT content AS id FROM read_text('{tmp_path}/canary')",
+        "SELECT reflect('java.util.UUID', 'randomUUID') AS id",
+        f"SELECT TRANSFORM(id) USING 'touch {tmp_path}/ran' AS (id) FROM shop.orders",
+        f"SELECT * FROM csv.`{tmp_path}/canary`",
+        f"SELECT * FROM '{tmp_path}/canary'",
+        "SELECT * FROM other.shop.orders",
+        "SELECT id FROM shop.w",
+        "SELECT id FROM shop.v",
+        "SELECT * FROM paimon.catalog_options",
+        "SELECT id FROM shop.nope",
+        "SELECT nope AS id FROM shop.orders",
+        "(" * 5000,
+        "",
+        "SELECT id FROM `../../x`.y",
+        "WITH orders AS (SELECT * FROM orders) SELECT id FROM orders",
+        "SELECT 1 AS other",
+    ):
         with pytest.raises(StorageError) as failed:
             reads(query=query)
         assert "mine" not in str(failed.value)
-    for wrong in ({"columns": []}, {"columns": 3}, {"query": 3}, {"version": 2}, {"options": []}, {"comment": {}},
-                  {"columns": [{"name": "id", "type": "NOPE"}]}):  # fmt: skip
+    for wrong in (
+        {"columns": []},
+        {"columns": 3},
+        {"query": 3},
+        {"version": 2},
+        {"options": []},
+        {"comment": {}},
+        {"columns": [{"name": "id", "type": "NOPE"}]},
+    ):
         with pytest.raises(CorruptData, match=r"v\.view"):
             reads(**wrong)
     # Neither is what a query around a view has to do with it.
@@ -205,9 +241,13 @@ def test_temporary_views_are_there_until_the_session_ends(sql: Sql, session: Ses
     assert sql("SELECT * FROM t") == [("x",)] and sql("SELECT count(*) FROM default.t") == [(2,)]
     assert sql("WITH big AS (SELECT 7 AS a) SELECT a FROM big") == [(7,)]
     for wrong in (
-        "CREATE VIEW v AS SELECT * FROM big", "INSERT INTO big VALUES (1)", "DROP TABLE big", "ALTER VIEW big AS SELECT 1 AS a",
-        "CREATE OR REPLACE TEMPORARY VIEW big AS SELECT * FROM more", "SELECT * FROM big VERSION AS OF 1",
-    ):  # fmt: skip
+        "CREATE VIEW v AS SELECT * FROM big",
+        "INSERT INTO big VALUES (1)",
+        "DROP TABLE big",
+        "ALTER VIEW big AS SELECT 1 AS a",
+        "CREATE OR REPLACE TEMPORARY VIEW big AS SELECT * FROM more",
+        "SELECT * FROM big VERSION AS OF 1",
+    ):
         with pytest.raises(StorageError, match=r"temporary view|read itself|no versions"):
             sql(wrong)
     sql("DROP VIEW t, more, big; DROP VIEW IF EXISTS big")

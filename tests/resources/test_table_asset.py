@@ -450,9 +450,13 @@ def test_an_incremental_asset_reads_what_has_come_and_everything_when_it_must(
             return sales.withColumn("double", sales.price * 2).select("id", "double")
 
         return table_asset(
-            "core.doubled", inputs={"sales": "raw.sales", "words": "raw.words"}, primary_key=["id"], incremental="sales",
-            code_version=version, description="Doubled.",
-        )(body)  # fmt: skip
+            "core.doubled",
+            inputs={"sales": "raw.sales", "words": "raw.words"},
+            primary_key=["id"],
+            incremental="sales",
+            code_version=version,
+            description="Doubled.",
+        )(body)
 
     def sell(*rows: tuple[int, int]) -> None:
         session.catalog.table("raw.sales").write(

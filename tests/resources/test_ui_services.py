@@ -38,9 +38,14 @@ ui_services.start()
 def test_the_ui_ends_with_its_children_when_it_is_told_to(stop_signal: signal.Signals, is_behind_a_shell: bool) -> None:
     inherited = signal.SIG_IGN if is_behind_a_shell else signal.default_int_handler
     started = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT_ROOT, text=True,
-        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, inherited),
-    )  # fmt: skip
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=PROJECT_ROOT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, inherited),
+    )
     try:
         assert started.stdout is not None and started.stderr is not None
         children = [int(process_id) for process_id in started.stdout.readline().split()]

@@ -91,9 +91,15 @@ def test_a_table_made_of_a_query_has_variants_at_any_depth(session: Session, tab
 
 @pytest.mark.parametrize(
     "options",
-    ["'primary-key' = 'v'", "'primary-key' = 'id', 'sequence.field' = 'v'", "'bucket' = '2', 'bucket-key' = 'v'",
-     "'file.format' = 'orc'", "'file.format.per.level' = '0:avro'", "'parquet.variant.shreddingSchema' = 'x'"],
-)  # fmt: skip
+    [
+        "'primary-key' = 'v'",
+        "'primary-key' = 'id', 'sequence.field' = 'v'",
+        "'bucket' = '2', 'bucket-key' = 'v'",
+        "'file.format' = 'orc'",
+        "'file.format.per.level' = '0:avro'",
+        "'parquet.variant.shreddingSchema' = 'x'",
+    ],
+)
 def test_what_variants_cannot_be_is_refused_by_name(session: Session, options: str) -> None:
     with pytest.raises(StorageError, match=r"(?i)variant"):
         session.sql(f"CREATE TABLE d.t (id INT, v VARIANT) TBLPROPERTIES ({options})", "duckdb")

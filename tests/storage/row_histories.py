@@ -18,11 +18,13 @@ KEYED: dict[str, dict[str, str]] = {
     "partial-update": {"merge-engine": "partial-update"},
     "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
     "aggregation lookup": {
-        "merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "changelog-producer": "lookup"
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "sum",
+        "changelog-producer": "lookup",
     },
     "first-row": {"merge-engine": "first-row"},
     "deletion vectors": {"deletion-vectors.enabled": "true"},
-}  # fmt: skip
+}
 PLAIN: dict[str, dict[str, str]] = {
     "append": {},
     "append orc": {"file.format": "orc"},

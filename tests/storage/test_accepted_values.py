@@ -10,10 +10,19 @@ from storage.option_checks import check_table_options
 
 # Prefixes, names, time zones and the like: any text.
 _OF_ANY_TEXT = {
-    "changelog-file.compression", "changelog-file.prefix", "changelog-file.stats-mode", "commit.user-prefix",
-    "data-file.prefix", "lookup.merge-buffer-size", "metastore.tag-to-partition", "metastore.tag-to-partition.preview",
-    "sink.operator-uid.suffix", "sink.watermark-time-zone", "source.operator-uid.suffix", "spill-compression",
-}  # fmt: skip
+    "changelog-file.compression",
+    "changelog-file.prefix",
+    "changelog-file.stats-mode",
+    "commit.user-prefix",
+    "data-file.prefix",
+    "lookup.merge-buffer-size",
+    "metastore.tag-to-partition",
+    "metastore.tag-to-partition.preview",
+    "sink.operator-uid.suffix",
+    "sink.watermark-time-zone",
+    "source.operator-uid.suffix",
+    "spill-compression",
+}
 
 
 def test_every_accepted_option_has_a_type_or_takes_any_text() -> None:
@@ -30,10 +39,15 @@ def test_a_value_that_is_not_of_the_options_type_is_refused(key: str) -> None:
 
 def test_values_of_the_right_type_are_taken_and_those_of_others_stay(tmp_path: object) -> None:
     given = {
-        "page-size": "64 kb", "sink.parallelism": "4", "write-buffer-spillable": "TRUE", "sort-engine": "loser-tree",
-        "continuous.discovery-interval": "10 s", "sink.writer-cpu": "1.5", "compaction.offpeak.start.hour": "-1",
+        "page-size": "64 kb",
+        "sink.parallelism": "4",
+        "write-buffer-spillable": "TRUE",
+        "sort-engine": "loser-tree",
+        "continuous.discovery-interval": "10 s",
+        "sink.writer-cpu": "1.5",
+        "compaction.offpeak.start.hour": "-1",
         "compaction.offpeak-ratio": "0",
-    }  # fmt: skip
+    }
     table = Catalog(str(tmp_path)).create_table("a.t", pa.schema([("id", pa.int64())]), options=given)
     assert given.items() <= table.schema.options.items()
     with pytest.raises(InvalidRequest, match="'lots' is not a size"):

@@ -41,11 +41,48 @@ from storage.write.table_write import TableWrite
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 ROWS = pa.table({"id": [1], "item": ["x"]}, SCHEMA)
 WRONG: list[Any] = [
-    None, 1.5, "", "a", " ", "\0", "x\0y", "\ud800", "../x", "a" * 300, object(), {}, {"a": 1}, {None: None}, [], [None],
-    ["\0"], [object()], (), set(), 0, -1, 10**30, -(10**30), 10**5000, 2**63 - 1, float("nan"), float("inf"), True, b"x",
-    dt.datetime(1, 1, 1), dt.datetime.max, dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.date(2024, 1, 1), dt.timedelta.max,
-    dt.timedelta(-1), dt.timedelta.min, ROWS, pa.table({}), Exception(), iter([1]),
-]  # fmt: skip
+    None,
+    1.5,
+    "",
+    "a",
+    " ",
+    "\0",
+    "x\0y",
+    "\ud800",
+    "../x",
+    "a" * 300,
+    object(),
+    {},
+    {"a": 1},
+    {None: None},
+    [],
+    [None],
+    ["\0"],
+    [object()],
+    (),
+    set(),
+    0,
+    -1,
+    10**30,
+    -(10**30),
+    10**5000,
+    2**63 - 1,
+    float("nan"),
+    float("inf"),
+    True,
+    b"x",
+    dt.datetime(1, 1, 1),
+    dt.datetime.max,
+    dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+    dt.date(2024, 1, 1),
+    dt.timedelta.max,
+    dt.timedelta(-1),
+    dt.timedelta.min,
+    ROWS,
+    pa.table({}),
+    Exception(),
+    iter([1]),
+]
 
 
 class Ground:
@@ -55,9 +92,11 @@ class Ground:
         self.catalog = Catalog(str(directory), clock=FixedClock())
         self.table = self.catalog.create_table("shop.orders", SCHEMA, primary_key=["id"], options={"bucket": 1})
         self.days = self.catalog.create_table(
-            "shop.days", pa.schema([("day", pa.string()), ("n", pa.int64())]), partition_by=["day"],
+            "shop.days",
+            pa.schema([("day", pa.string()), ("n", pa.int64())]),
+            partition_by=["day"],
             options={"partition.expiration-time": "1 d"},
-        )  # fmt: skip
+        )
         self.days.write(pa.table({"day": ["2023-01-01"], "n": [1]}))
         self.catalog.create_database("empty")
         self.catalog.create_table("shop.plain", SCHEMA)
@@ -71,46 +110,95 @@ class Ground:
     def subject(self, kind: type, method: str) -> Any:
         subjects: dict[type, Callable[[], Any]] = {
             Table: lambda: self.days if "partition" in method or method == "contributors" else self.table,
-            Catalog: lambda: self.catalog, Tags: lambda: self.table.tags, Branches: lambda: self.table.branches,
-            Consumers: lambda: self.table.consumers, Notes: lambda: self.catalog.notes("plans"),
+            Catalog: lambda: self.catalog,
+            Tags: lambda: self.table.tags,
+            Branches: lambda: self.table.branches,
+            Consumers: lambda: self.table.consumers,
+            Notes: lambda: self.catalog.notes("plans"),
             BranchSet: lambda: self.catalog.branch_set("b" if method != "create" else "fresh", ["shop.orders"]),
             Basis: lambda: Basis(self.table.store, self.table.snapshot()),
-            Snapshots: lambda: (self.days if "partition" in method or method == "contributors" else self.table).snapshots,
-            TableWrite: self.table.new_write, TableCommit: self.table.new_commit,
-        }  # fmt: skip
+            Snapshots: lambda: (
+                (self.days if "partition" in method or method == "contributors" else self.table).snapshots
+            ),
+            TableWrite: self.table.new_write,
+            TableCommit: self.table.new_commit,
+        }
         return subjects[kind]()
 
     def right(self, kind: type, method: str, parameter: str) -> Any:
         """An argument that a call takes. Who adds a parameter that must be given adds one here."""
         of_one: dict[tuple[type, str, str], Any] = {
             (Notes, "change", "change"): lambda _: {},
-            (Tags, "create", "name"): "fresh", (Tags, "rename", "new_name"): "fresh", (Branches, "create", "name"): "fresh",
-            (Notes, "create", "name"): "fresh", (Consumers, "reset", "name"): "fresh", (Catalog, "rename_table", "new_name"):
-            "shop.other", (Catalog, "create_table", "name"): "shop.other", (Catalog, "create_table_like", "name"):
-            "shop.other", (Catalog, "create_database", "name"): "other", (Catalog, "drop_database", "name"): "empty",
-            (Catalog, "branch_set", "branch"): "b", (Tags, "get", "name"): "t", (Tags, "rename", "name"): "t",
-            (Tags, "delete", "name"): "t", (Tags, "delete_reserved", "name"): "t", (Consumers, "get", "name"): "c",
-            (Consumers, "delete", "name"): "c", (Table, "system_table", "name"): "snapshots", (TableCommit, "notify",
-            "snapshot"): self.table.snapshot(), (BranchSet, "adopt", "until"): {"shop.orders": 1}, (BranchSet, "adopt",
-            "properties"): {"shop.orders": {}}, (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
-            (TableWrite, "write", "rows"): ROWS, (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
-            (Snapshots, "changes_by_partition", "snapshot"): self.days.snapshot(), (Snapshots, "holds", "taken"):
-            TakenNewest("b", 1),
-            (Table, "redefined", "definition"): self.table.schema, (Table, "under_definition", "schema"): self.table.schema,
-            (Catalog, "redefined_table", "name"): "shop.plain", (Catalog, "drop_unwritten", "table"): self.table,
+            (Tags, "create", "name"): "fresh",
+            (Tags, "rename", "new_name"): "fresh",
+            (Branches, "create", "name"): "fresh",
+            (Notes, "create", "name"): "fresh",
+            (Consumers, "reset", "name"): "fresh",
+            (Catalog, "rename_table", "new_name"): "shop.other",
+            (Catalog, "create_table", "name"): "shop.other",
+            (Catalog, "create_table_like", "name"): "shop.other",
+            (Catalog, "create_database", "name"): "other",
+            (Catalog, "drop_database", "name"): "empty",
+            (Catalog, "branch_set", "branch"): "b",
+            (Tags, "get", "name"): "t",
+            (Tags, "rename", "name"): "t",
+            (Tags, "delete", "name"): "t",
+            (Tags, "delete_reserved", "name"): "t",
+            (Consumers, "get", "name"): "c",
+            (Consumers, "delete", "name"): "c",
+            (Table, "system_table", "name"): "snapshots",
+            (TableCommit, "notify", "snapshot"): self.table.snapshot(),
+            (BranchSet, "adopt", "until"): {"shop.orders": 1},
+            (BranchSet, "adopt", "properties"): {"shop.orders": {}},
+            (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
+            (TableWrite, "write", "rows"): ROWS,
+            (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
+            (Snapshots, "changes_by_partition", "snapshot"): self.days.snapshot(),
+            (Snapshots, "holds", "taken"): TakenNewest("b", 1),
+            (Table, "redefined", "definition"): self.table.schema,
+            (Table, "under_definition", "schema"): self.table.schema,
+            (Catalog, "redefined_table", "name"): "shop.plain",
+            (Catalog, "drop_unwritten", "table"): self.table,
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
-        }  # fmt: skip
+        }
         of_kind = {(Catalog, "name"): "shop.orders", (Branches, "name"): "b", (Notes, "name"): "n"}
         of_all = {
-            "version": 1, "branch": "b", "snapshot": self.table.snapshot(), "snapshot_id": 1, "partition": {"day": "2023-01-01"},
-            "data": ROWS, "rows": ROWS.append_column("k", pa.array(["+I"])), "row_kind_column": "k", "operation": "MERGE",
-            "change": lambda basis: None, "where": "id = 1", "values": {"item": "y"}, "bucket_count": 2, "what": 1,
-            "messages": [], "changes": SetOptions({"write-only": True}), "name": "t", "until": 1, "commit_id": CommitId("u", 1),
-            "next_snapshot_id": 1, "earliest_id": 1, "schema": SCHEMA, "like": "shop.orders", "kind": "plans",
-            "after": 1, "discard_main": False, "gives": False, "given": {"table-lineage": "false"}, "guard": lambda latest: None,
-            "tables": ["shop.orders"], "document": {"a": 1}, "listeners": Listener(), "moment": 1,
-            "warehouse": self.catalog.warehouse, "publication": Publication("1", "b", {"shop.orders": 1}, False),
-        }  # fmt: skip
+            "version": 1,
+            "branch": "b",
+            "snapshot": self.table.snapshot(),
+            "snapshot_id": 1,
+            "partition": {"day": "2023-01-01"},
+            "data": ROWS,
+            "rows": ROWS.append_column("k", pa.array(["+I"])),
+            "row_kind_column": "k",
+            "operation": "MERGE",
+            "change": lambda basis: None,
+            "where": "id = 1",
+            "values": {"item": "y"},
+            "bucket_count": 2,
+            "what": 1,
+            "messages": [],
+            "changes": SetOptions({"write-only": True}),
+            "name": "t",
+            "until": 1,
+            "commit_id": CommitId("u", 1),
+            "next_snapshot_id": 1,
+            "earliest_id": 1,
+            "schema": SCHEMA,
+            "like": "shop.orders",
+            "kind": "plans",
+            "after": 1,
+            "discard_main": False,
+            "gives": False,
+            "given": {"table-lineage": "false"},
+            "guard": lambda latest: None,
+            "tables": ["shop.orders"],
+            "document": {"a": 1},
+            "listeners": Listener(),
+            "moment": 1,
+            "warehouse": self.catalog.warehouse,
+            "publication": Publication("1", "b", {"shop.orders": 1}, False),
+        }
         for known, key in ((of_one, (kind, method, parameter)), (of_kind, (kind, parameter)), (of_all, parameter)):
             if key in known:
                 return known[key]  # type: ignore[index]
@@ -192,10 +280,19 @@ def test_wrong_arguments_end_in_errors_of_the_store(grounds: Iterator[Ground], k
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda table: table.update(None, {}), "Argument 'where' of Table.update is None. It takes text or a storage.Predi"),
-        (lambda table: table.write({"id": [1]}), "Argument 'data' of Table.write is {'id': [1]}. It takes a pyarrow.Table"),
+        (
+            lambda table: table.update(None, {}),
+            "Argument 'where' of Table.update is None. It takes text or a storage.Predi",
+        ),
+        (
+            lambda table: table.write({"id": [1]}),
+            "Argument 'data' of Table.write is {'id': [1]}. It takes a pyarrow.Table",
+        ),
         (lambda table: table.expire(retain_last=1.5), "'retain_last' of Table.expire is 1.5. It takes a whole number"),
-        (lambda table: table.tags.create("a", time_retained=5), "'time_retained' of Tags.create is 5. It takes a datetime."),
+        (
+            lambda table: table.tags.create("a", time_retained=5),
+            "'time_retained' of Tags.create is 5. It takes a datetime.",
+        ),
         (lambda table: table.scan(columns="id"), "'columns' of Table.scan is 'id'. It takes a list of: text or None"),
         (lambda table: table.expire(dry_run="no"), "'dry_run' of Table.expire is 'no'. It takes True or False"),
         (lambda table: table.drop_partition({"day": 1}, 5), "'partitions' of Table.drop_partition is 5"),
@@ -204,7 +301,7 @@ def test_wrong_arguments_end_in_errors_of_the_store(grounds: Iterator[Ground], k
         (lambda table: table.at("²").count(), "Tag '²' does not exist"),
         (lambda table: Catalog(5), "Argument 'warehouse' of Catalog is 5. It takes text"),  # type: ignore[arg-type]
     ],
-)  # fmt: skip
+)
 def test_an_error_names_the_argument_what_was_found_and_what_is_wanted(
     orders: Table, act: Callable[[Table], Any], message: str
 ) -> None:
@@ -242,9 +339,10 @@ def test_a_tag_that_is_kept_for_ever_and_a_partition_too_are_kept(catalog: Catal
 @pytest.mark.parametrize("text", ["9" * 30, "9" * 5000, "²", "99999999999999999"])
 def test_numbers_in_text_that_mean_no_moment_are_refused(text: str) -> None:
     for act in (
-        lambda: storage.moment_of(text), lambda: storage.version_of_options({"scan.timestamp-millis": text}),
+        lambda: storage.moment_of(text),
+        lambda: storage.version_of_options({"scan.timestamp-millis": text}),
         lambda: storage.parse_duration_ms(f"{text} d"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidRequest):
             act()
 

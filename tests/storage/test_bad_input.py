@@ -59,13 +59,18 @@ REQUESTS: dict[str, tuple[Callable[[Table], object], type[Exception], str]] = {
     "an unknown column": (lambda t: t.write(rows(txet=["a", "b"])), InvalidRequest, "Did you mean 'text'"),
     "a column twice": (
         lambda t: t.write(pa.Table.from_arrays([*rows().columns, rows()["v"]], [*rows().column_names, "v"])),
-        InvalidRequest, "'v' twice",
+        InvalidRequest,
+        "'v' twice",
     ),
     "a row kind that is none": (
-        lambda t: t.write(rows(op=["+I", "?"]), row_kind_column="op"), InvalidRequest, "'\\?' in column 'op'",
+        lambda t: t.write(rows(op=["+I", "?"]), row_kind_column="op"),
+        InvalidRequest,
+        "'\\?' in column 'op'",
     ),
     "a row kind column that is not there": (
-        lambda t: t.write(rows(), row_kind_column="op"), InvalidRequest, "no column 'op'",
+        lambda t: t.write(rows(), row_kind_column="op"),
+        InvalidRequest,
+        "no column 'op'",
     ),
     "a condition that is none": (lambda t: t.to_arrow(where="v >"), InvalidRequest, "is not a condition"),
     "a condition on an unknown column": (lambda t: t.delete("w = 1"), InvalidRequest, "no column 'w'"),
@@ -79,10 +84,14 @@ REQUESTS: dict[str, tuple[Callable[[Table], object], type[Exception], str]] = {
     "an update of the key": (lambda t: t.update("v = 1", {"id": 3}), InvalidRequest, "cannot be updated"),
     "an update to a wrong type": (lambda t: t.update("v = 1", {"v": "x"}), InvalidRequest, "x"),
     "an overwrite of what is no partition": (
-        lambda t: t.overwrite(rows(), partition={"text": "a"}), InvalidRequest, "Partition columns: day",
+        lambda t: t.overwrite(rows(), partition={"text": "a"}),
+        InvalidRequest,
+        "Partition columns: day",
     ),
     "an overwrite with rows of another partition": (
-        lambda t: t.overwrite(rows(), partition={"day": "x"}), InvalidRequest, "day = 'y'",
+        lambda t: t.overwrite(rows(), partition={"day": "x"}),
+        InvalidRequest,
+        "day = 'y'",
     ),
     "a write to an old version": (lambda t: t.at(1).write(rows()), InvalidRequest, "can only be read"),
     "a retype that loses data": (lambda t: t.alter(ChangeType("text", pa.int64())), StorageError, "text"),
@@ -91,20 +100,28 @@ REQUESTS: dict[str, tuple[Callable[[Table], object], type[Exception], str]] = {
     "renaming to a taken name": (lambda t: t.alter(RenameColumn("v", "text")), AlreadyExists, "text"),
     "adding a taken name": (lambda t: t.alter(AddColumn("v", pa.int64())), AlreadyExists, "'v'"),
     "adding a column that must not be null": (
-        lambda t: t.alter(AddColumn("w", "BIGINT NOT NULL")), InvalidRequest, "null",
+        lambda t: t.alter(AddColumn("w", "BIGINT NOT NULL")),
+        InvalidRequest,
+        "null",
     ),
     "an unknown option": (lambda t: t.alter(SetOptions({"bukcet": "2"})), InvalidRequest, "Did you mean 'bucket'"),
     "an option with a wrong value": (
-        lambda t: t.alter(SetOptions({"write-buffer-size": "much"})), InvalidRequest, "is not a size",
+        lambda t: t.alter(SetOptions({"write-buffer-size": "much"})),
+        InvalidRequest,
+        "is not a size",
     ),
     "an option that is fixed": (
-        lambda t: t.alter(SetOptions({"merge-engine": "aggregation"})), InvalidRequest, "cannot change",
+        lambda t: t.alter(SetOptions({"merge-engine": "aggregation"})),
+        InvalidRequest,
+        "cannot change",
     ),
     "a feature that is not there": (
-        lambda t: t.alter(SetOptions({"row-tracking.enabled": "true"})), Unsupported, "row-tracking",
+        lambda t: t.alter(SetOptions({"row-tracking.enabled": "true"})),
+        Unsupported,
+        "row-tracking",
     ),
     "keeping no snapshot": (lambda t: t.expire(retain_last=0), InvalidRequest, "at least the latest"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", REQUESTS)

@@ -92,11 +92,19 @@ def test_writers_and_other_branches_and_tables_go_on_beside_an_open_publication(
 @pytest.mark.parametrize(
     ("act", "look"),
     [
-        ("rollback", 1), ("rollback to a tag", 1), ("merge", 1), ("merge", 2), ("merge of the branch that is published", 2),
-        ("fast forward", 2), ("fast forward to an empty branch", 2), ("replace main", 2), ("replace main", 3),
-        ("replace main with the branch that is published", 2), ("replace main with the branch that is published", 3),
+        ("rollback", 1),
+        ("rollback to a tag", 1),
+        ("merge", 1),
+        ("merge", 2),
+        ("merge of the branch that is published", 2),
+        ("fast forward", 2),
+        ("fast forward to an empty branch", 2),
+        ("replace main", 2),
+        ("replace main", 3),
+        ("replace main with the branch that is published", 2),
+        ("replace main with the branch that is published", 3),
     ],
-)  # fmt: skip
+)
 def test_a_publication_that_opens_right_after_somebody_has_looked_for_one_is_done_on_all_tables_or_none(
     catalog: Catalog, forked: list[Table], monkeypatch: pytest.MonkeyPatch, act: str, look: int, name: str
 ) -> None:

@@ -36,9 +36,10 @@ def make_anew(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "act"), [("file://", delete), ("memory:/", delete), ("file://", delete_set)],
+    ("scheme", "act"),
+    [("file://", delete), ("memory:/", delete), ("file://", delete_set)],
     ids=["local", "object store", "set"],
-)  # fmt: skip
+)
 def test_a_branch_that_was_made_anew_meanwhile_stays(tmp_path: Path, scheme: str, act: Act) -> None:
     url = f"{scheme}{tmp_path}"
     calls = calls_of(f"{url}/counted", prepare, act)

@@ -17,15 +17,19 @@ PRODUCERS: dict[str, dict[str, str]] = {
     "lookup": {"changelog-producer": "lookup"},
     "full-compaction": {"changelog-producer": "full-compaction"},
     "aggregation": {
-        "changelog-producer": "lookup", "merge-engine": "aggregation", "fields.v.aggregate-function": "sum",
+        "changelog-producer": "lookup",
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "sum",
         "aggregation.remove-record-on-delete": "true",
     },
     "deletion vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
     "postponed": {"changelog-producer": "lookup", "bucket": "-2"},
     "expiring": {
-        "changelog-producer": "lookup", "record-level.expire-time": "1 h", "record-level.time-field": "v",
+        "changelog-producer": "lookup",
+        "record-level.expire-time": "1 h",
+        "record-level.time-field": "v",
     },
-}  # fmt: skip
+}
 
 
 def made(tmp_path: Path, options: dict[str, str], **keys: Any) -> Table:
@@ -124,9 +128,14 @@ def test_changes_of_tables_without_a_key(tmp_path: Path, marks: str) -> None:
     table.overwrite(pa.table([[0], ["a"], [0]], schema=SCHEMA), commit_id=CommitId("mender"))
     changes = table.changes(columns=["k", "job"]).to_pylist()
     assert sorted((row["rowkind"], row["k"], row["job"]) for row in changes) == [
-        ("+I", 0, "job 0"), ("+I", 1, "job 1"), ("+I", 10, "job 0"), ("+I", 11, "job 1"),
-        ("-D", 1, "mender"), ("-D", 10, "mender"), ("-D", 11, "mender"),
-    ]  # fmt: skip
+        ("+I", 0, "job 0"),
+        ("+I", 1, "job 1"),
+        ("+I", 10, "job 0"),
+        ("+I", 11, "job 1"),
+        ("-D", 1, "mender"),
+        ("-D", 10, "mender"),
+        ("-D", 11, "mender"),
+    ]
 
 
 def test_keys_that_move_to_another_partition_tell_of_their_commit(tmp_path: Path) -> None:

@@ -138,9 +138,12 @@ def test_change_tracking_is_turned_off_for_a_table_and_on_again(catalog: Catalog
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
 def test_change_tracking_is_turned_off_for_a_partition(catalog: Catalog, producer: str) -> None:
     table = catalog.create_table(
-        "a.p", pa.schema([("day", pa.string()), ("id", pa.int64())]), primary_key=["day", "id"], partition_by=["day"],
+        "a.p",
+        pa.schema([("day", pa.string()), ("id", pa.int64())]),
+        primary_key=["day", "id"],
+        partition_by=["day"],
         options={"bucket": 1, "change-tracking.off-partitions": "day=x", "changelog-producer": producer},
-    )  # fmt: skip
+    )
     table.write(pa.table({"day": ["x", "y"], "id": [1, 2]}))
     assert table.changes(columns=["day", "id"]).select(["day", "id"]).to_pylist() == [{"day": "y", "id": 2}]
 
@@ -153,9 +156,11 @@ def test_what_cannot_be_left_untold_is_refused(catalog: Catalog) -> None:
 def test_a_partition_that_is_misspelt_in_an_option_is_named(catalog: Catalog) -> None:
     with pytest.raises(InvalidRequest, match="dya=x"):
         catalog.create_table(
-            "a.p", pa.schema([("day", pa.string())]), partition_by=["day"],
+            "a.p",
+            pa.schema([("day", pa.string())]),
+            partition_by=["day"],
             options={"change-tracking.off-partitions": "dya=x"},
-        )  # fmt: skip
+        )
 
 
 def test_an_overwrite_shows_only_what_it_changed(catalog: Catalog) -> None:
@@ -274,23 +279,30 @@ def test_readers_of_changes_follow_what_brings_files_back_that_were_not_told_yet
 @pytest.mark.parametrize(
     ("engine", "options"),
     [
-        ("partial-update", {}), ("aggregation", {"fields.v.aggregate-function": "sum"}),
+        ("partial-update", {}),
+        ("aggregation", {"fields.v.aggregate-function": "sum"}),
         ("aggregation", {"fields.v.aggregate-function": "max"}),
         ("aggregation", {"fields.v.aggregate-function": "sum", "fields.list.aggregate-function": "collect"}),
     ],
-)  # fmt: skip
+)
 def test_rows_that_come_late_are_told(
     catalog: Catalog, engine: str, options: dict[str, str], producer: str, deduplicate: bool
 ) -> None:
     """By a sequence field they go behind rows that are there, and change what those have become all the same."""
     schema = SCHEMA.append(pa.field("at", pa.int64())).append(pa.field("list", pa.list_(pa.int64())))
     table = catalog.create_table(
-        "a.t", schema, primary_key=["id"],
+        "a.t",
+        schema,
+        primary_key=["id"],
         options={
-            "bucket": 1, "merge-engine": engine, "changelog-producer": producer, "sequence.field": "at",
-            "changelog-producer.row-deduplicate": deduplicate, **options,
+            "bucket": 1,
+            "merge-engine": engine,
+            "changelog-producer": producer,
+            "sequence.field": "at",
+            "changelog-producer.row-deduplicate": deduplicate,
+            **options,
         },
-    )  # fmt: skip
+    )
     chosen = random.Random(f"{engine} {options} {producer}")
     held: dict[int, Any] = {}
     for _ in range(12):

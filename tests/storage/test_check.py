@@ -21,9 +21,11 @@ TABLES = Path(__file__).parent.parent / "fixtures" / "paimon" / "tables"
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
     made = catalog.create_table(
-        "a.t", pa.schema([("id", pa.int64()), ("v", pa.string())]), primary_key=["id"],
+        "a.t",
+        pa.schema([("id", pa.int64()), ("v", pa.string())]),
+        primary_key=["id"],
         options={"bucket": 1, "changelog-producer": "input", "write-only": True},
-    )  # fmt: skip
+    )
     for number in range(3):
         made.write(pa.table({"id": [number, number + 1], "v": ["a", "b"]}))
     made.tags.create("kept", snapshot_id=2)

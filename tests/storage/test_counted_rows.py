@@ -55,9 +55,12 @@ def test_counts_are_those_of_a_multiset(table: Table, seed: int) -> None:
                 expected[text] -= 1
                 continue
             row = (
-                chosen.choice(["x", "y", None]), chosen.choice([1, 2, None]), chosen.choice(["a", "", None]),
-                chosen.choice([["p"], ["p", None], [], None]), chosen.choice([{"x": 1, "y": None}, {"x": 1, "y": 0.5}, None]),
-            )  # fmt: skip
+                chosen.choice(["x", "y", None]),
+                chosen.choice([1, 2, None]),
+                chosen.choice(["a", "", None]),
+                chosen.choice([["p"], ["p", None], [], None]),
+                chosen.choice([{"x": 1, "y": None}, {"x": 1, "y": 0.5}, None]),
+            )
             text = str(list(row))
             known[text] = row
             expected[text] += 1

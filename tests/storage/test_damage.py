@@ -35,9 +35,11 @@ def rows(first: int = 0, count: int = 200) -> pa.Table:
 
 def make(catalog: Catalog, *, key: bool, file_format: str = "parquet", **options: Any) -> Table:
     made = catalog.create_table(
-        "a.t", SCHEMA, primary_key=["id"] if key else [],
+        "a.t",
+        SCHEMA,
+        primary_key=["id"] if key else [],
         options={"file.format": file_format, "write-only": True, **({"bucket": 1} if key else {}), **options},
-    )  # fmt: skip
+    )
     made.write(rows())
     return made
 
@@ -141,10 +143,18 @@ def document(path: Path, **values: object) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("id", "one"), ("id", True), ("id", 1.0), ("id", 2**70), ("schemaId", "0"), ("timeMillis", "now"),
-        ("baseManifestList", 7), ("totalRecordCount", None), ("properties", {"a": 1}), ("watermark", [1]),
+        ("id", "one"),
+        ("id", True),
+        ("id", 1.0),
+        ("id", 2**70),
+        ("schemaId", "0"),
+        ("timeMillis", "now"),
+        ("baseManifestList", 7),
+        ("totalRecordCount", None),
+        ("properties", {"a": 1}),
+        ("watermark", [1]),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("kind", ["snapshot/snapshot-1", "tag/tag-kept"])
 def test_a_value_of_the_wrong_type_is_refused(catalog: Catalog, kind: str, key: str, value: object) -> None:
     table = make(catalog, key=True)
@@ -156,9 +166,13 @@ def test_a_value_of_the_wrong_type_is_refused(catalog: Catalog, kind: str, key: 
 
 
 GARBAGE = {
-    "no text": b"\xff\xfe\x00\x01", "no JSON": b"}{", "no object": b"[1, 2]", "without end": b'{"a":' * 100_000,
-    "a huge number": b'{"id": ' + b"9" * 5000 + b"}", "empty": b"",
-}  # fmt: skip
+    "no text": b"\xff\xfe\x00\x01",
+    "no JSON": b"}{",
+    "no object": b"[1, 2]",
+    "without end": b'{"a":' * 100_000,
+    "a huge number": b'{"id": ' + b"9" * 5000 + b"}",
+    "empty": b"",
+}
 DOCUMENTS: dict[str, Callable[[Table], object]] = {
     "snapshot/snapshot-1": lambda t: t.to_arrow(),
     "schema/schema-0": lambda t: t.to_arrow(),
@@ -329,14 +343,17 @@ def test_conditions_that_are_put_together_in_python_may_be_long(numbers: Table) 
 @pytest.mark.parametrize(
     "use",
     [
-        lambda t, name: t.tags.create(name), lambda t, name: t.to_arrow(version=name),
-        lambda t, name: t.consumers.reset(name, 1), lambda t, name: t.consumers.get(name),
-        lambda t, name: t.branches.create(name), lambda t, name: t.on_branch(name),
+        lambda t, name: t.tags.create(name),
+        lambda t, name: t.to_arrow(version=name),
+        lambda t, name: t.consumers.reset(name, 1),
+        lambda t, name: t.consumers.get(name),
+        lambda t, name: t.branches.create(name),
+        lambda t, name: t.on_branch(name),
         lambda t, name: Catalog(str(root(t).parent.parent)).create_table(f"a.{name}", SCHEMA),
         lambda t, name: Catalog(str(root(t).parent.parent)).create_database(name),
     ],
     ids=["tag", "version", "consumer", "consumer to find", "branch", "branch to find", "table", "database"],
-)  # fmt: skip
+)
 def test_names_that_no_file_can_have_are_refused(catalog: Catalog, use: Callable[..., object], name: str) -> None:
     table = make(catalog, key=True)
     before = sorted(os.walk(root(table)))
@@ -357,9 +374,12 @@ def test_texts_of_a_schema_that_no_file_can_hold_are_refused(catalog: Catalog) -
 
 def test_a_partition_whose_directory_would_have_too_long_a_name_is_refused_first(catalog: Catalog) -> None:
     table = catalog.create_table(
-        "a.p", pa.schema([("day", pa.string()), ("id", pa.int64())]), primary_key=["day", "id"], partition_by=["day"],
+        "a.p",
+        pa.schema([("day", pa.string()), ("id", pa.int64())]),
+        primary_key=["day", "id"],
+        partition_by=["day"],
         options={"bucket": 1, "changelog-producer": "input", "write-buffer-size": "1 kb"},
-    )  # fmt: skip
+    )
     with table.new_write() as writer:
         with pytest.raises(InvalidRequest, match="'day' is too long"):
             writer.write(pa.table({"day": ["a", "x" * 300], "id": [1, 2]}))
@@ -382,10 +402,16 @@ def test_text_that_cannot_be_written_is_damage_wherever_it_stands(held: str) -> 
 @pytest.mark.parametrize(
     "place",
     [
-        "tag/tag-kept", "snapshot/snapshot-3", "consumer/consumer-c", "changelog/changelog-1", "FORMER-NAMES",
-        "branch/branch-b/ORIGIN", "branch/branch-b/schema/schema-0", "branch/branch-b/snapshot/snapshot-3",
+        "tag/tag-kept",
+        "snapshot/snapshot-3",
+        "consumer/consumer-c",
+        "changelog/changelog-1",
+        "FORMER-NAMES",
+        "branch/branch-b/ORIGIN",
+        "branch/branch-b/schema/schema-0",
+        "branch/branch-b/snapshot/snapshot-3",
     ],
-)  # fmt: skip
+)
 def test_a_directory_in_the_place_of_a_file_is_a_damaged_file(catalog: Catalog, place: str) -> None:
     kept = {"min": 10, "max": 10}
     options = {"bucket": 1, "changelog-producer": "input", "changelog.time-retained": "1 d"}

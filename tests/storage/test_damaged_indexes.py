@@ -20,9 +20,12 @@ def rows(value: int) -> pa.Table:
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
     options = {
-        "bucket": "-1", "dynamic-bucket.target-row-num": "3", "file-index.bloom-filter.columns": "v",
-        "file-index.bitmap.columns": "k", "file-index.in-manifest-threshold": "1 b",
-    }  # fmt: skip
+        "bucket": "-1",
+        "dynamic-bucket.target-row-num": "3",
+        "file-index.bloom-filter.columns": "v",
+        "file-index.bitmap.columns": "k",
+        "file-index.in-manifest-threshold": "1 b",
+    }
     made = catalog.create_table("a.t", SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
     made.write(rows(0))
     return made

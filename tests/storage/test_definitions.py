@@ -31,10 +31,15 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("at", pa.timestam
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
     return catalog.create_table(
-        "a.t", SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2, "write-only": True},
-        comment="What happened", computed_columns=[ComputedColumn("twice", "id * 2", "BIGINT")],
+        "a.t",
+        SCHEMA,
+        primary_key=["day", "id"],
+        partition_by=["day"],
+        options={"bucket": 2, "write-only": True},
+        comment="What happened",
+        computed_columns=[ComputedColumn("twice", "id * 2", "BIGINT")],
         watermark=Watermark("at", "at - INTERVAL '5' SECOND"),
-    )  # fmt: skip
+    )
 
 
 def rows(days: str, count: int = 50) -> pa.Table:
@@ -87,8 +92,12 @@ def test_a_table_is_described(table: Table) -> None:
     assert facts["file.path"].endswith("/a.db/t")
     assert facts["last-modified"] == dt.datetime.fromtimestamp(1_700_000_000)
     assert {key: facts[key] for key in ("file.format", "bucket", "change-tracking", "log.system", "num-files")} == {
-        "file.format": "parquet", "bucket": 2, "change-tracking": True, "log.system": "none", "num-files": 4,
-    }  # fmt: skip
+        "file.format": "parquet",
+        "bucket": 2,
+        "change-tracking": True,
+        "log.system": "none",
+        "num-files": 4,
+    }
     assert (facts["num-partitions"], facts["compacted"], facts["tags"]) == (2, False, "first")
     table.compact(partition={"day": "x"})
     assert table.describe({"day": "x"})["compacted"] is True

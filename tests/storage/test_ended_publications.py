@@ -34,13 +34,23 @@ ASLEEP: dict[str, tuple[type, str, str | None]] = {
     "before the last main adopts": (Branches, "adopt", "b.three"),
 }
 WAYS = [
-    *(("merges", point) for point in ("with an entry", "before the first table", "before the last table", "before the decision")),
+    *(
+        ("merges", point)
+        for point in ("with an entry", "before the first table", "before the last table", "before the decision")
+    ),
     *(("adopts", point) for point in ("with an entry", "before the last main adopts", "before the decision")),
-    *(("replaces", point) for point in (
-        "with an entry", "before he closes the first main", "before he closes the last main", "before he looks again",
-        "before the decision", "before he replaces the last main",
-    )),
-]  # fmt: skip
+    *(
+        ("replaces", point)
+        for point in (
+            "with an entry",
+            "before he closes the first main",
+            "before he closes the last main",
+            "before he looks again",
+            "before the decision",
+            "before he replaces the last main",
+        )
+    ),
+]
 
 
 @pytest.fixture

@@ -24,9 +24,11 @@ def files(table: Table) -> dict[int, set[str]]:
 
 def test_levels_have_formats_and_compressions_of_their_own(catalog: Catalog) -> None:
     options = {
-        "bucket": 1, "file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:deflate,5:zlib",
+        "bucket": 1,
+        "file.format.per.level": "0:avro,5:orc",
+        "file.compression.per.level": "0:deflate,5:zlib",
         "write-only": True,
-    }  # fmt: skip
+    }
     table = catalog.create_table("a.t", SCHEMA, primary_key=["id"], options=options)
     for number in range(3):
         table.write(pa.table({"id": [number, number + 1], "v": ["a", None]}))
@@ -75,10 +77,17 @@ def test_formats_that_cannot_be_are_refused(catalog: Catalog, options: dict[str,
 
 def test_parquet_holds_decimals_and_timestamps_as_java_does(catalog: Catalog) -> None:
     nested = pa.struct([("fine", pa.timestamp("ns")), ("coarse", pa.timestamp("us"))])
-    schema = pa.schema([
-        ("d9", pa.decimal128(9, 2)), ("d18", pa.decimal128(18, 2)), ("d19", pa.decimal128(19, 2)), ("ms", pa.timestamp("ms")),
-        ("us", pa.timestamp("us", "UTC")), ("ns", pa.timestamp("ns")), ("nested", pa.list_(nested)),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("d9", pa.decimal128(9, 2)),
+            ("d18", pa.decimal128(18, 2)),
+            ("d19", pa.decimal128(19, 2)),
+            ("ms", pa.timestamp("ms")),
+            ("us", pa.timestamp("us", "UTC")),
+            ("ns", pa.timestamp("ns")),
+            ("nested", pa.list_(nested)),
+        ]
+    )
     last = {"us": (2**63 - 1) // 10**6 - 1, "ms": 253_402_300_799_999}
     row = [
         Decimal("-1.25"),

@@ -61,15 +61,31 @@ def test_a_golden_table_reads_as_in_java(name: str, view: dict[str, Any]) -> Non
     assert table.count(version=version) == view["row_count"]
     if "live_files" in view:
         live_files = {
-            (entry.file.name, entry.file.level, entry.bucket, entry.total_buckets, entry.partition.hex(),
-             entry.file.row_count, entry.file.min_key.hex(), entry.file.max_sequence_number)
+            (
+                entry.file.name,
+                entry.file.level,
+                entry.bucket,
+                entry.total_buckets,
+                entry.partition.hex(),
+                entry.file.row_count,
+                entry.file.min_key.hex(),
+                entry.file.max_sequence_number,
+            )
             for entry in table.scan(version=version).entries
-        }  # fmt: skip
+        }
         assert live_files == {
-            (file["file"].rsplit("/", 1)[-1], file["level"], file["bucket"], file["total_buckets"], file["partition_hex"],
-             file["rows"], file["min_key_hex"], file["max_sequence_number"])
+            (
+                file["file"].rsplit("/", 1)[-1],
+                file["level"],
+                file["bucket"],
+                file["total_buckets"],
+                file["partition_hex"],
+                file["rows"],
+                file["min_key_hex"],
+                file["max_sequence_number"],
+            )
             for file in view["live_files"]
-        }  # fmt: skip
+        }
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,36 @@ def payloads(home: Path, table: Path) -> list[Any]:
     """Values that would do something if anybody believed them: paths, code, references, and what fits nowhere."""
     canary = home / "canary"
     return [
-        *hostile_values(home, table)[:-3], f"${{env:{_VARIABLE}}}", f"(SELECT max(content) FROM read_text('{canary}'))",
-        f"java_method('java.lang.Runtime', 'exec', 'touch {home}/ran')", "reflect('java.lang.System', 'exit', '1')",
-        f"cos\nsystem\n(S'touch {home}/ran'\ntR.", f"__import__('os').system('touch {home}/ran')", f"read_text('{canary}')",
-        f"'); COPY (SELECT 1) TO '{home}/ran'; --", f"getenv('{_VARIABLE}')", f"file://{canary}", f"$({home}/ran)", "{0}",
-        "%(x)s", -1, 0, 1, _MOST, True, None, [], {}, 1.5, "NaN", "9" * 30, [str(canary)], {"x": str(canary)}, "\u202e", "'\"`",
-    ]  # fmt: skip
+        *hostile_values(home, table)[:-3],
+        f"${{env:{_VARIABLE}}}",
+        f"(SELECT max(content) FROM read_text('{canary}'))",
+        f"java_method('java.lang.Runtime', 'exec', 'touch {home}/ran')",
+        "reflect('java.lang.System', 'exit', '1')",
+        f"cos\nsystem\n(S'touch {home}/ran'\ntR.",
+        f"__import__('os').system('touch {home}/ran')",
+        f"read_text('{canary}')",
+        f"'); COPY (SELECT 1) TO '{home}/ran'; --",
+        f"getenv('{_VARIABLE}')",
+        f"file://{canary}",
+        f"$({home}/ran)",
+        "{0}",
+        "%(x)s",
+        -1,
+        0,
+        1,
+        _MOST,
+        True,
+        None,
+        [],
+        {},
+        1.5,
+        "NaN",
+        "9" * 30,
+        [str(canary)],
+        {"x": str(canary)},
+        "\u202e",
+        "'\"`",
+    ]
 
 
 def metadata_of(table: Path) -> list[Path]:
@@ -167,12 +191,19 @@ def forge_options(chosen: random.Random, value: dict[str, Any], values: list[Any
     """A schema with computed columns, watermarks and options of an attacker's choice."""
     texts = [text for text in values if isinstance(text, str)]
     evil = {
-        "schema.9.name": "x", "schema.9.expr": chosen.choice(texts), "schema.watermark.0.rowtime": "v",
-        "schema.watermark.0.strategy.expr": chosen.choice(texts), "data-file.external-paths": chosen.choice(texts),
-        "partition.default-name": chosen.choice(texts), "path": chosen.choice(texts), "branch": chosen.choice(texts),
-        "sequence.field": chosen.choice(texts), "file.format": chosen.choice(["orc", "avro", *texts]),
-        "jdbc.password": SECRET[:0] + chosen.choice(texts), chosen.choice(texts): chosen.choice(texts),
-    }  # fmt: skip
+        "schema.9.name": "x",
+        "schema.9.expr": chosen.choice(texts),
+        "schema.watermark.0.rowtime": "v",
+        "schema.watermark.0.strategy.expr": chosen.choice(texts),
+        "data-file.external-paths": chosen.choice(texts),
+        "partition.default-name": chosen.choice(texts),
+        "path": chosen.choice(texts),
+        "branch": chosen.choice(texts),
+        "sequence.field": chosen.choice(texts),
+        "file.format": chosen.choice(["orc", "avro", *texts]),
+        "jdbc.password": SECRET[:0] + chosen.choice(texts),
+        chosen.choice(texts): chosen.choice(texts),
+    }
     keys = chosen.sample(sorted(evil), chosen.randrange(1, 4))
     if "schema.9.expr" in keys:
         keys.append("schema.9.name")
@@ -210,20 +241,29 @@ def acts(catalog: Catalog, settings: Settings, name: str) -> dict[str, Callable[
         what: (lambda act=act: act(catalog.table(name))) for what, act in of_table.items()
     }
     for statement in (
-        f"SELECT * FROM {name}", f"SELECT count(*) FROM {name}", f"DESCRIBE EXTENDED {name}", f"SHOW CREATE TABLE {name}",
-        f"EXPLAIN SELECT * FROM {name}", f"SELECT * FROM `{name}$options`", f"DELETE FROM {name} WHERE id = 3",
-        f"INSERT INTO {name} SELECT * FROM a.neighbour", f"CREATE TABLE a.copied LIKE {name}",
-    ):  # fmt: skip
+        f"SELECT * FROM {name}",
+        f"SELECT count(*) FROM {name}",
+        f"DESCRIBE EXTENDED {name}",
+        f"SHOW CREATE TABLE {name}",
+        f"EXPLAIN SELECT * FROM {name}",
+        f"SELECT * FROM `{name}$options`",
+        f"DELETE FROM {name} WHERE id = 3",
+        f"INSERT INTO {name} SELECT * FROM a.neighbour",
+        f"CREATE TABLE a.copied LIKE {name}",
+    ):
         operations[statement] = lambda statement=statement: session().sql(statement, "duckdb").to_arrow()  # type: ignore[misc]
     database, _, plain = name.partition(".")
     operations |= {
         "query": lambda: run_query(session(), f'SELECT * FROM {database}."{plain}"'),
         "reproduce": lambda: Reproducer(session(), dict, pytest.fail).reproduce(session().ref(name)),
         "describe": lambda: catalog.table(name).describe(),
-        "computed": lambda: catalog.table(name).computed_columns, "check the catalog": catalog.check,
-        "recover": catalog.recover, "former names": lambda: catalog.former_names(name), "tables": catalog.tables,
+        "computed": lambda: catalog.table(name).computed_columns,
+        "check the catalog": catalog.check,
+        "recover": catalog.recover,
+        "former names": lambda: catalog.former_names(name),
+        "tables": catalog.tables,
         "drop": lambda: catalog.drop_table(name),
-    }  # fmt: skip
+    }
     return operations
 
 

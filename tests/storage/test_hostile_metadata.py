@@ -93,9 +93,12 @@ def build(warehouse: Path) -> None:
     """A warehouse with all kinds of files of metadata, another writer's table with index files, and a neighbour."""
     catalog = Catalog(str(warehouse))
     table = catalog.create_table(
-        "a.old", SCHEMA, primary_key=["day", "id"], partition_by=["day"],
+        "a.old",
+        SCHEMA,
+        primary_key=["day", "id"],
+        partition_by=["day"],
         options={"bucket": 1, "changelog-producer": "input", "changelog.num-retained.max": 100, "write-only": True},
-    )  # fmt: skip
+    )
     for first in (0, 5, 10, 15):
         table.write(rows(first))
         if first == 5:
@@ -188,9 +191,16 @@ def as_main(value: str) -> Callable[[Path], None]:
 
 _SNAPSHOTS = ("snapshot/snapshot-*", "tag/tag-*", "changelog/changelog-*", "branch/branch-b/snapshot/snapshot-*")
 _OF_SNAPSHOTS = (
-    "baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics", "uuid", "commitUser",
-    "schemaId", "id",
-)  # fmt: skip
+    "baseManifestList",
+    "deltaManifestList",
+    "changelogManifestList",
+    "indexManifest",
+    "statistics",
+    "uuid",
+    "commitUser",
+    "schemaId",
+    "id",
+)
 
 
 def cases(table: Path, value: str) -> Iterator[tuple[str, list[str], Callable[[Path], None]]]:
@@ -279,9 +289,12 @@ def act_on(catalog: Catalog, name: str) -> tuple[list[str], list[str]]:
     """Do everything with a table; returns what the store refused, and the errors that are none of the store's."""
     refused, wrong = [], []
     whole: dict[str, Callable[[], object]] = {
-        "check the catalog": catalog.check, "publications": catalog.publications, "recover": catalog.recover,
-        "former names": lambda: catalog.former_names(name), "exists": lambda: catalog.exists(name),
-    }  # fmt: skip
+        "check the catalog": catalog.check,
+        "publications": catalog.publications,
+        "recover": catalog.recover,
+        "former names": lambda: catalog.former_names(name),
+        "exists": lambda: catalog.exists(name),
+    }
     acts = [*whole.items(), *((what, lambda act=act: act(catalog.table(name))) for what, act in OPERATIONS.items())]
     acts.append(("drop", lambda: catalog.drop_table(name)))
     for what, act in acts:
@@ -305,9 +318,22 @@ def hostile_values(home: Path, table: Path) -> list[str]:
     upwards = [f"{'../' * count}canary" for count in range(1, 6)]
     neighbour = next((home / "warehouse/a.db/neighbour").rglob("*.parquet"))
     return [
-        *upwards, str(canary), f"{'../' * 12}{str(canary)[1:]}", str(neighbour), f"../../neighbour/bucket-0/{neighbour.name}",
-        "x/../../../../canary", "..", ".", "", "/", "a\0b", "\ud800", "x" * 300, f"{table}/../neighbour", "..\\canary",
-    ]  # fmt: skip
+        *upwards,
+        str(canary),
+        f"{'../' * 12}{str(canary)[1:]}",
+        str(neighbour),
+        f"../../neighbour/bucket-0/{neighbour.name}",
+        "x/../../../../canary",
+        "..",
+        ".",
+        "",
+        "/",
+        "a\0b",
+        "\ud800",
+        "x" * 300,
+        f"{table}/../neighbour",
+        "..\\canary",
+    ]
 
 
 @pytest.mark.parametrize("name", ["a.t", WITH_VECTORS])
@@ -490,10 +516,12 @@ def test_no_tag_or_consumer_has_a_name_with_a_slash(tmp_path: Path) -> None:
     catalog.create_table("a.t", SCHEMA).write(rows(0))
     table = catalog.table("a.t")
     for act in (
-        lambda: table.to_arrow(version="/../../../../canary"), lambda: table.tags.get("x/../../../../canary"),
-        lambda: table.tags.delete("/../../../../canary"), lambda: table.consumers.get("/../../../../canary"),
+        lambda: table.to_arrow(version="/../../../../canary"),
+        lambda: table.tags.get("x/../../../../canary"),
+        lambda: table.tags.delete("/../../../../canary"),
+        lambda: table.consumers.get("/../../../../canary"),
         lambda: table.consumers.delete("/../../../../canary"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(NotFound):
             act()
     assert witness.outside == []

@@ -106,7 +106,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
     "row of kind -D": lambda table: table.write(
         rows((1, 1, "a")).append_column("kind", pa.array(["-D"])), row_kind_column="kind"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -346,10 +346,12 @@ def test_eight_processes_that_add_to_one_row_lose_nothing(table: Table, tmp_path
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(tmp_path / "warehouse"), str(number), "2"],
-            cwd=Path(__file__).parent.parent.parent, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=Path(__file__).parent.parent.parent,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for number in range(8)
-    ]  # fmt: skip
+    ]
     for process in processes:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()[-2000:]

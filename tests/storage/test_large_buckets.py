@@ -20,9 +20,13 @@ KEYS: dict[str, Any] = {
     "boolean and int": (None, None),
 }
 OPTIONS = {
-    "bucket": 1, "write-only": True, "target-file-size": "4 kb", "parquet.row-group.rows": 64,
-    "source.split.target-size": "16 kb", "source.split.open-file-cost": "1 b",
-}  # fmt: skip
+    "bucket": 1,
+    "write-only": True,
+    "target-file-size": "4 kb",
+    "parquet.row-group.rows": 64,
+    "source.split.target-size": "16 kb",
+    "source.split.open-file-cost": "1 b",
+}
 
 
 def filled(catalog: Catalog, kind: str, seed: int = 0) -> tuple[Table, dict[Any, int]]:

@@ -161,8 +161,10 @@ def test_a_rollback_takes_a_late_commit_back_whose_writer_died(
     request = ReadRequest(log.store, ("id",), None)
     changes = [row for split in plan_changes(request, 1, newest) for batch in split.read() for row in batch.to_pylist()]
     assert [(row["rowkind"], row["id"]) for row in changes] == [
-        ("+I", 2), *([("-D", 2)] if target == 1 else []), ("+I", 3),
-    ]  # fmt: skip
+        ("+I", 2),
+        *([("-D", 2)] if target == 1 else []),
+        ("+I", 3),
+    ]
     log.expire(retain_last=1)
     assert not log.troubles()
     assert ids(log) == [*range(1, target + 1), 3]

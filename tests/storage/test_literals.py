@@ -42,9 +42,18 @@ def matching_ids(table: Table, where: str) -> list[int]:
 def test_a_single_is_found_by_the_number_that_was_written(catalog: Catalog, mode: str) -> None:
     table = holding(catalog, pa.float32(), [0.1, 0.2], options={"metadata.stats-mode": mode})
     for where, ids in (
-        ("v = 0.1", [0]), ("v IN (0.1)", [0]), ("v < 0.1", []), ("v <= 0.1", [0]), ("v > 0.1", [1]), ("v >= 0.2", [1]),
-        ("v != 0.1", [1]), ("v NOT IN (0.2)", [0]), ("v < 1e300", [0, 1]), ("v > -1e300", [0, 1]), ("v = 1e300", []),
-    ):  # fmt: skip
+        ("v = 0.1", [0]),
+        ("v IN (0.1)", [0]),
+        ("v < 0.1", []),
+        ("v <= 0.1", [0]),
+        ("v > 0.1", [1]),
+        ("v >= 0.2", [1]),
+        ("v != 0.1", [1]),
+        ("v NOT IN (0.2)", [0]),
+        ("v < 1e300", [0, 1]),
+        ("v > -1e300", [0, 1]),
+        ("v = 1e300", []),
+    ):
         assert matching_ids(table, where) == ids, where
 
 
@@ -59,17 +68,25 @@ def test_partitions_of_a_single_are_named_by_the_number_that_was_written(
     (Path(table.store.paths.root) / "v=0.1").mkdir()
     table.write(pa.table({"id": [0, 1, 2], "v": [0.1, math.nan, 7.0]}, schema))
     for where, ids in (
-        ("v = 0.1", [0]), ("v > 2", [1, 2]), ("v >= 7", [1, 2]), ("v < 7", [0]), ("v != 7", [0, 1]), ("v <= 7", [0, 2]),
-    ):  # fmt: skip
+        ("v = 0.1", [0]),
+        ("v > 2", [1, 2]),
+        ("v >= 7", [1, 2]),
+        ("v < 7", [0]),
+        ("v != 7", [0, 1]),
+        ("v <= 7", [0, 2]),
+    ):
         assert matching_ids(table, where) == ids, where
 
 
 def test_zeros_of_both_signs_are_one_number(catalog: Catalog) -> None:
     table = holding(catalog, pa.float64(), [0.0, -0.0, None, 7.0, math.nan])
     for where, ids in (
-        ("v = 0.0", [0, 1]), ("v IN (0.0, 7.0)", [0, 1, 3]), ("v IN (-0.0)", [0, 1]), ("v NOT IN (0.0)", [3, 4]),
+        ("v = 0.0", [0, 1]),
+        ("v IN (0.0, 7.0)", [0, 1, 3]),
+        ("v IN (-0.0)", [0, 1]),
+        ("v NOT IN (0.0)", [3, 4]),
         ("v != 0", [3, 4]),
-    ):  # fmt: skip
+    ):
         assert matching_ids(table, where) == ids, where
 
 
@@ -107,10 +124,14 @@ def test_a_moment_between_two_values_equals_none_and_is_above_the_lower(
 def test_nanoseconds_are_compared_to_the_last_digit(catalog: Catalog) -> None:
     table = holding(catalog, pa.timestamp("ns"), [MOMENT, MOMENT - 789])
     for where, ids in (
-        (f"v = '{TEXT}.123456789'", [0]), (f"v = TIMESTAMP '{TEXT}.123456789'", [0]), (f"v > '{TEXT}.123456'", [0]),
-        (f"v < '{TEXT}.123456789'", [1]), (f"v = '{TEXT}.123456'", [1]), (f"v <= '{TEXT}.1234567890'", [0, 1]),
+        (f"v = '{TEXT}.123456789'", [0]),
+        (f"v = TIMESTAMP '{TEXT}.123456789'", [0]),
+        (f"v > '{TEXT}.123456'", [0]),
+        (f"v < '{TEXT}.123456789'", [1]),
+        (f"v = '{TEXT}.123456'", [1]),
+        (f"v <= '{TEXT}.1234567890'", [0, 1]),
         (f"v > '{TEXT}.1234567885'", [0]),
-    ):  # fmt: skip
+    ):
         assert matching_ids(table, where) == ids, where
 
 

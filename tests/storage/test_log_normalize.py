@@ -60,17 +60,36 @@ def test_changes_are_completed_as_a_dictionary_would_complete_them(seed: int) ->
 def test_values_come_back_as_they_were_written() -> None:
     schema = pa.schema(
         [
-            ("i", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("d", pa.decimal128(20, 2)), ("day", pa.date32()),
-            ("t", pa.timestamp("us")), ("z", pa.timestamp("ms", "UTC")), ("o", pa.bool_()), ("raw", pa.binary()),
-            ("time", pa.time32("ms")), ("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.float64())),
+            ("i", pa.int64()),
+            ("s", pa.string()),
+            ("f", pa.float64()),
+            ("d", pa.decimal128(20, 2)),
+            ("day", pa.date32()),
+            ("t", pa.timestamp("us")),
+            ("z", pa.timestamp("ms", "UTC")),
+            ("o", pa.bool_()),
+            ("raw", pa.binary()),
+            ("time", pa.time32("ms")),
+            ("l", pa.list_(pa.int32())),
+            ("m", pa.map_(pa.string(), pa.float64())),
             ("r", pa.struct([("x", pa.date32()), ("y", pa.decimal128(5, 2))])),
         ]
-    )  # fmt: skip
+    )
     row = {
-        "i": 2**62, "s": 'a"\\\n\x01é', "f": float("inf"), "d": "12345678.90", "day": 19_000, "t": 1_700_000_000_123_456,
-        "z": 1_700_000_000_123, "o": True, "raw": b"\x00\xff", "time": 3_723_004, "l": [1, None], "m": [("k", -0.5)],
+        "i": 2**62,
+        "s": 'a"\\\n\x01é',
+        "f": float("inf"),
+        "d": "12345678.90",
+        "day": 19_000,
+        "t": 1_700_000_000_123_456,
+        "z": 1_700_000_000_123,
+        "o": True,
+        "raw": b"\x00\xff",
+        "time": 3_723_004,
+        "l": [1, None],
+        "m": [("k", -0.5)],
         "r": {"x": None, "y": None},
-    }  # fmt: skip
+    }
     columns = [pa.array([row[field.name] if field.name != "d" else None, None], field.type) for field in schema]
     rows = pa.table(columns, schema=schema)
     rows = rows.set_column(3, schema.field("d"), pa.array([row["d"], None]).cast(pa.decimal128(20, 2)))

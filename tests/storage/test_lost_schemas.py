@@ -64,9 +64,12 @@ def test_a_table_whose_schema_is_lost_is_not_made_anew(catalog: Catalog, table: 
     expected = table.to_arrow()
     lost = lose(table)
     for act in (
-        lambda: make_again(catalog), lambda: catalog.table("d.t"), lambda: catalog.rename_table("d.sound", "d.t"),
-        lambda: catalog.drop_table("d.t"), lambda: catalog.drop_database("d", cascade=True),
-    ):  # fmt: skip
+        lambda: make_again(catalog),
+        lambda: catalog.table("d.t"),
+        lambda: catalog.rename_table("d.sound", "d.t"),
+        lambda: catalog.drop_table("d.t"),
+        lambda: catalog.drop_database("d", cascade=True),
+    ):
         # Where main was there is a schema that names the branch: the name is taken.
         taken = (AlreadyExists,) if lose is lose_main_branch else ()
         message = (

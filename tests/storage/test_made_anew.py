@@ -32,9 +32,20 @@ from storage.write.close import close, decide, open_again
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
 CHANGELOG = {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "1"}
 _CALLS = (
-    "create_exclusively", "write_bytes", "overwrite", "raise_number", "replace_if", "delete_if", "delete", "list_files",
-    "move_directory_if", "move_directory_if_absent", "move_directory_unless", "delete_directory", "delete_empty_directory",
-)  # fmt: skip
+    "create_exclusively",
+    "write_bytes",
+    "overwrite",
+    "raise_number",
+    "replace_if",
+    "delete_if",
+    "delete",
+    "list_files",
+    "move_directory_if",
+    "move_directory_if_absent",
+    "move_directory_unless",
+    "delete_directory",
+    "delete_empty_directory",
+)
 
 
 class Death(BaseException):
@@ -132,7 +143,11 @@ ACTIONS: dict[str, tuple[str, str, Callable[[Table], object]]] = {
     "commit": ("create_exclusively", "/snapshot/snapshot-", lambda table: table.write(rows(1))),
     "a first manifest": ("write_bytes", "/manifest/", lambda table: table.write(rows(1))),
     "tag": ("replace_if", "/tag/tag-more", lambda table: table.tags.create("more")),
-    "replace a tag": ("replace_if", "/tag/tag-good", lambda table: table.tags.create("good", snapshot_id=5, replace=True)),
+    "replace a tag": (
+        "replace_if",
+        "/tag/tag-good",
+        lambda table: table.tags.create("good", snapshot_id=5, replace=True),
+    ),
     "new consumer": ("replace_if", "/consumer/consumer-new", lambda table: table.consumers.reset("new", 8)),
     "reset": ("replace_if", "/consumer/consumer-c", lambda table: table.consumers.reset("c", 8)),
     "expire": ("create_exclusively", "/changelog/changelog-5", lambda table: table.expire(retain_last=1)),
@@ -141,9 +156,13 @@ ACTIONS: dict[str, tuple[str, str, Callable[[Table], object]]] = {
     "alter": ("create_exclusively", "/schema/schema-1", lambda table: table.alter(AddColumn("x", pa.int64()))),
     "branch": ("move_directory_if_absent", "/branch/", lambda table: table.branches.create("mine")),
     "delete a branch": ("move_directory_if", "/branch/branch-b", lambda table: table.branches.delete("b")),
-    "replace main": ("create_exclusively", "/MAIN-BRANCH", lambda table: table.branches.replace_main("b", discard_main=True)),
+    "replace main": (
+        "create_exclusively",
+        "/MAIN-BRANCH",
+        lambda table: table.branches.replace_main("b", discard_main=True),
+    ),
     "drop": ("move_directory_if", "/d.db/t", lambda table: Catalog.drop_table),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("action", [name for name in ACTIONS if name != "drop"])

@@ -252,9 +252,9 @@ def test_changelogs_outlive_their_snapshots(catalog: Catalog, clock: FixedClock)
     with pytest.raises(NotFound, match="Snapshot 2 does not exist"):
         list(plan_changes(request, 1, 5))
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
-    assert [row["item"] for split in plan_changes(request, 2, 5) for changes in split.read() for row in changes.to_pylist()] == [
-        "2", "3", "4"
-    ]  # fmt: skip
+    assert [
+        row["item"] for split in plan_changes(request, 2, 5) for changes in split.read() for row in changes.to_pylist()
+    ] == ["2", "3", "4"]
 
 
 def test_expiry_reads_each_manifest_at_most_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,5 +56,6 @@ def test_fields_that_rows_leave_out_are_null(table: Table) -> None:
     wide = pa.struct([("x", pa.int32())])
     table.write(pa.table({"id": [1, 2], "st": pa.array([{"x": 1}, None], wide), "d": [{"in": None}, None]}))
     assert table.to_arrow(columns=["id", "st", "d"]).sort_by("id").to_pylist() == [
-        {"id": 1, "st": {"x": 1}, "d": {"in": None}}, {"id": 2, "st": None, "d": None},
-    ]  # fmt: skip
+        {"id": 1, "st": {"x": 1}, "d": {"in": None}},
+        {"id": 2, "st": None, "d": None},
+    ]

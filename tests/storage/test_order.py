@@ -103,21 +103,39 @@ def test_a_delete_that_comes_late_deletes(make: Callable[..., Table], producer: 
 def test_rows_of_all_types_stay_what_they_are(catalog: Catalog, file_format: str) -> None:
     schema = pa.schema(
         [
-            ("id", pa.int64()), ("day", pa.date32()), ("amount", pa.decimal128(12, 2)), ("at", pa.timestamp("us")),
-            ("ms", pa.timestamp("ms")), ("zoned", pa.timestamp("us", "UTC")), ("time", pa.time32("ms")),
-            ("text", pa.string()), ("bytes", pa.binary()), ("list", pa.list_(pa.int64())), ("flag", pa.bool_()),
-            ("n", pa.int16()), ("x", pa.float32()), ("map", pa.map_(pa.string(), pa.int64())),
+            ("id", pa.int64()),
+            ("day", pa.date32()),
+            ("amount", pa.decimal128(12, 2)),
+            ("at", pa.timestamp("us")),
+            ("ms", pa.timestamp("ms")),
+            ("zoned", pa.timestamp("us", "UTC")),
+            ("time", pa.time32("ms")),
+            ("text", pa.string()),
+            ("bytes", pa.binary()),
+            ("list", pa.list_(pa.int64())),
+            ("flag", pa.bool_()),
+            ("n", pa.int16()),
+            ("x", pa.float32()),
+            ("map", pa.map_(pa.string(), pa.int64())),
             ("row", pa.struct([("a", pa.int32()), ("b", pa.string())])),
         ]
-    )  # fmt: skip
+    )
     options = {"bucket": 1, "changelog-producer": "input", "file.format": file_format, "metadata.stats-mode": "full"}
     table = catalog.create_table("a.t", schema, primary_key=["id"], options=options)
 
     def rows(start: int) -> pa.Table:
         ids = list(range(start, start + 5))
         plain = {
-            "id": ids, "day": ids, "at": ids, "ms": ids, "zoned": ids, "time": ids, "n": ids, "amount": ids, "x": ids,
-        }  # fmt: skip
+            "id": ids,
+            "day": ids,
+            "at": ids,
+            "ms": ids,
+            "zoned": ids,
+            "time": ids,
+            "n": ids,
+            "amount": ids,
+            "x": ids,
+        }
         columns = []
         for field in schema:
             if field.name in plain:
@@ -127,10 +145,13 @@ def test_rows_of_all_types_stay_what_they_are(catalog: Catalog, file_format: str
                 columns.append(column.cast(field.type))
             else:
                 made = {
-                    "text": [f"t{value}" for value in ids], "bytes": [b"\0\xff" * value for value in ids],
-                    "list": [None if value % 2 else [value, None] for value in ids], "flag": [value % 2 == 0 for value in ids],
-                    "map": [{"k": value}.items() for value in ids], "row": [{"a": value, "b": None} for value in ids],
-                }[field.name]  # fmt: skip
+                    "text": [f"t{value}" for value in ids],
+                    "bytes": [b"\0\xff" * value for value in ids],
+                    "list": [None if value % 2 else [value, None] for value in ids],
+                    "flag": [value % 2 == 0 for value in ids],
+                    "map": [{"k": value}.items() for value in ids],
+                    "row": [{"a": value, "b": None} for value in ids],
+                }[field.name]
                 columns.append(pa.array(list(map(list, made)) if field.name == "map" else made, field.type))
         return pa.Table.from_arrays(columns, schema=schema)
 

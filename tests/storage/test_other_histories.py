@@ -391,10 +391,16 @@ def test_who_holds_a_main_that_was_replaced_is_told_so_whatever_he_asks(catalog:
     held, scan = catalog.table(NAME), catalog.table(NAME).scan()
     table.branches.replace_main("fix")
     for ask in (
-        lambda: held.to_arrow(version="two"), lambda: held.to_arrow(version=1), lambda: held.tags.get("two"),
-        lambda: held.changes(after=1), lambda: held.tags.delete("two"), lambda: held.branches.create("b", tag="two"),
-        lambda: held.rollback_to("two"), lambda: held.tags.create("b", snapshot_id=1), lambda: held.consumers.reset("c", 1),
-    ):  # fmt: skip
+        lambda: held.to_arrow(version="two"),
+        lambda: held.to_arrow(version=1),
+        lambda: held.tags.get("two"),
+        lambda: held.changes(after=1),
+        lambda: held.tags.delete("two"),
+        lambda: held.branches.create("b", tag="two"),
+        lambda: held.rollback_to("two"),
+        lambda: held.tags.create("b", snapshot_id=1),
+        lambda: held.consumers.reset("c", 1),
+    ):
         with pytest.raises(CommitConflict, match="Open it again"):
             ask()
     assert scan is not None

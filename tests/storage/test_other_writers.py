@@ -25,9 +25,14 @@ def aside(catalog: Catalog) -> Table:
 
 
 TAG_GARBAGE = [
-    ("tagCreateTime", "x"), ("tagCreateTime", [2024, 13, 45, 1, 1]), ("tagCreateTime", 5), ("tagTimeRetained", "PT1H"),
-    ("tagTimeRetained", 1e999), ("timeMillis", 2**62), ("timeMillis", -(2**62)),
-]  # fmt: skip
+    ("tagCreateTime", "x"),
+    ("tagCreateTime", [2024, 13, 45, 1, 1]),
+    ("tagCreateTime", 5),
+    ("tagTimeRetained", "PT1H"),
+    ("tagTimeRetained", 1e999),
+    ("timeMillis", 2**62),
+    ("timeMillis", -(2**62)),
+]
 
 
 @pytest.mark.parametrize(("key", "value"), TAG_GARBAGE)
@@ -49,10 +54,15 @@ def test_a_tag_of_another_writer_that_makes_no_sense_is_named(
 
 
 PROPERTY_GARBAGE = [
-    ("snapline.rolled-back-to", "x"), ("snapline.reverted", "x"), ("snapline.taken-over", "[[]]"),
-    ("snapline.taken-over", '[["a", "b", "c"]]'), ("snapline.taken-over", "[" * 5000), ("snapline.untracked", "x"),
-    ("snapline.untracked", "[" * 5000), ("snapline.taken-from", '{"a": [1e999, 1]}'),
-]  # fmt: skip
+    ("snapline.rolled-back-to", "x"),
+    ("snapline.reverted", "x"),
+    ("snapline.taken-over", "[[]]"),
+    ("snapline.taken-over", '[["a", "b", "c"]]'),
+    ("snapline.taken-over", "[" * 5000),
+    ("snapline.untracked", "x"),
+    ("snapline.untracked", "[" * 5000),
+    ("snapline.taken-from", '{"a": [1e999, 1]}'),
+]
 
 
 @pytest.mark.parametrize(("key", "value"), PROPERTY_GARBAGE)
@@ -67,10 +77,14 @@ def test_a_property_that_makes_no_sense_is_named(catalog: Catalog, aside: Table,
     (broken,) = table.check()
     assert key in broken.what and "snapshot 2" in broken.where
     acts: list[Callable[[], Any]] = [
-        lambda: table.branches.verdict("other"), lambda: table.is_taken_back(1), lambda: table.changes(after=1),
-        lambda: table.system_table("snapshots"), lambda: table.write(rows(4), commit_id=CommitId("j", 1, exact=True)),
-        lambda: table.branches.merge("other"), lambda: table.expire(retain_last=1),
-    ]  # fmt: skip
+        lambda: table.branches.verdict("other"),
+        lambda: table.is_taken_back(1),
+        lambda: table.changes(after=1),
+        lambda: table.system_table("snapshots"),
+        lambda: table.write(rows(4), commit_id=CommitId("j", 1, exact=True)),
+        lambda: table.branches.merge("other"),
+        lambda: table.expire(retain_last=1),
+    ]
     for act in acts:
         with suppress(CorruptData):
             act()
@@ -89,9 +103,11 @@ def test_what_other_writers_alone_can_write_is_refused_before_anything_is_writte
     table = Catalog(catalog.warehouse).table("a.aside")
     assert table.to_arrow().num_rows == held
     acts: list[Callable[[], Any]] = [
-        lambda: table.write(rows(2)), lambda: table.overwrite(rows(2)), lambda: table.delete("id = 1"),
+        lambda: table.write(rows(2)),
+        lambda: table.overwrite(rows(2)),
+        lambda: table.delete("id = 1"),
         lambda: table.compact(full=True),
-    ]  # fmt: skip
+    ]
     for act in acts:
         with pytest.raises(Unsupported, match=key):
             act()

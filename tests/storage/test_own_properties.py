@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[[Catalog, Table, dict[str, str]], Any]] = {
     "duckdb_merge.replace_where": lambda c, t, p: duckdb_merge.replace_where(
         t, ROWS, "target.id < 5", basis=Basis(t.store, t.snapshot()), properties=p
     ),
-}  # fmt: skip
+}
 
 
 def taking_properties() -> Iterator[str]:

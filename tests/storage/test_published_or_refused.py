@@ -14,8 +14,9 @@ Rows = tuple[str, int, int | None]
 Act = Callable[[Table], object]
 MOVING: dict[str, Any] = {"primary_key": ["k"], "options": {"bucket": "-1"}}
 DYNAMIC: dict[str, Any] = {
-    "primary_key": ["p", "k"], "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
-}  # fmt: skip
+    "primary_key": ["p", "k"],
+    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+}
 FIXED: dict[str, Any] = {"primary_key": ["p", "k"], "options": {"bucket": "1"}}
 
 

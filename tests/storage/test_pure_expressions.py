@@ -71,9 +71,17 @@ def test_everything_else_is_refused_by_name(text: str) -> None:
 
 
 EVIL = [
-    "x') , EVIL('y", "yyyy\\') EVIL(1", '$["a\'\') EVIL(1"]', '$.a"] EVIL(', "%Y'') EVIL(", "DAY) EVIL(", "x''y EVIL(",
-    "a*/EVIL(", "''''EVIL(", "EVIL(",
-]  # fmt: skip
+    "x') , EVIL('y",
+    "yyyy\\') EVIL(1",
+    "$[\"a'') EVIL(1\"]",
+    '$.a"] EVIL(',
+    "%Y'') EVIL(",
+    "DAY) EVIL(",
+    "x''y EVIL(",
+    "a*/EVIL(",
+    "''''EVIL(",
+    "EVIL(",
+]
 SPECIAL = listed("""
 INTERVAL {q} DAY~ts - INTERVAL {q} SECOND~INTERVAL {q}~CAST(ts AS {q})~CAST(ts AS STRING FORMAT {q})~`{v}`~x'{v}'
 EXTRACT({q} FROM ts)~EXTRACT({q}, ts)~ts AT TIME ZONE {q}~{q} LIKE {q} ESCAPE {q}~TRIM({q} FROM ts)~ts:a.{v}~ts:`{v}`
@@ -121,9 +129,10 @@ def test_an_expression_is_checked_when_it_is_given(tmp_path: Path) -> None:
     catalog = Catalog(str(tmp_path))
     for text in ("reflect('a', 'b')", "(SELECT 1)", "nope + 1"):
         for given in (
-            {"computed_columns": [ComputedColumn("x", text, "STRING")]}, {"watermark": Watermark("ts", text)},
+            {"computed_columns": [ComputedColumn("x", text, "STRING")]},
+            {"watermark": Watermark("ts", text)},
             {"options": {"schema.7.name": "x", "schema.7.expr": text}},
-        ):  # fmt: skip
+        ):
             with pytest.raises((InvalidRequest, Unsupported), match=r"not allowed in a table|which is not there"):
                 catalog.create_table("a.t", SCHEMA, **given)  # type: ignore[arg-type]
     assert not catalog.exists("a.t")
@@ -142,9 +151,11 @@ def test_an_expression_of_somebody_elses_file_is_checked_when_it_is_read(tmp_pat
     path = tmp_path / "a.db/t/schema/schema-0"
     value = json.loads(path.read_text())
     for key, text, error in (
-        ("schema.3.expr", "reflect('a', 'b')", Unsupported), ("schema.3.expr", "id +", CorruptData),
-        ("schema.watermark.0.strategy.expr", "(SELECT 1)", Unsupported), ("schema.3.expr", "(" * 5000, CorruptData),
-    ):  # fmt: skip
+        ("schema.3.expr", "reflect('a', 'b')", Unsupported),
+        ("schema.3.expr", "id +", CorruptData),
+        ("schema.watermark.0.strategy.expr", "(SELECT 1)", Unsupported),
+        ("schema.3.expr", "(" * 5000, CorruptData),
+    ):
         options = {
             **value["options"],
             "schema.watermark.0.rowtime": "ts",

@@ -75,9 +75,11 @@ def test_an_update_that_cannot_be_is_refused(table: Table) -> None:
 
 def test_an_update_of_a_table_that_merges_is_refused(catalog: Catalog) -> None:
     table = catalog.create_table(
-        "a.c", pa.schema([("id", pa.int64()), ("n", pa.int64())]), primary_key=["id"],
+        "a.c",
+        pa.schema([("id", pa.int64()), ("n", pa.int64())]),
+        primary_key=["id"],
         options={"bucket": 1, "merge-engine": "aggregation"},
-    )  # fmt: skip
+    )
     with pytest.raises(Unsupported, match="is merged, not replaced"):
         table.update("id = 1", {"n": 1})
 

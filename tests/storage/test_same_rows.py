@@ -38,10 +38,12 @@ def test_only_an_overwrite_that_changes_something_is_committed(table: Table) -> 
     assert replace(table, rows(*first), Overwrite()) is not None
     day = Overwrite(matching=({"day": "b"},))
     for overwrite, given in (
-        (Overwrite(), first[::-1]), (Overwrite(dynamic=True), first[2:]), (day, first[:1:-1]),
+        (Overwrite(), first[::-1]),
+        (Overwrite(dynamic=True), first[2:]),
+        (day, first[:1:-1]),
         # What is replaced was empty and stays so.
         (Overwrite(matching=({"day": "c"},)), []),
-    ):  # fmt: skip
+    ):
         data = rows(*given) if given else rows(*first).slice(0, 0)
         assert replace(table, data, overwrite) is None
     assert table.store.snapshots.ids() == [1]

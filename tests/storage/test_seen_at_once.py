@@ -172,9 +172,12 @@ def test_an_overwrite_that_has_expired_is_missing_from_changes_by_name(
 ) -> None:
     """Also where changelogs are kept for longer: what it did was told by its files."""
     options = {
-        "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "changelog.num-retained.min": "1",
-        "changelog.num-retained.max": "20", "changelog-producer": producer,
-    }  # fmt: skip
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "3",
+        "changelog.num-retained.min": "1",
+        "changelog.num-retained.max": "20",
+        "changelog-producer": producer,
+    }
     table = made(catalog, options)
     table.write(rows(9))
     if producer == "full-compaction":

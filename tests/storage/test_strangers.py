@@ -36,9 +36,11 @@ def test_a_part_of_a_table_is_not_dropped_or_renamed_as_the_whole(catalog: Catal
     orders.write(ROWS)
     orders.branches.create("b")
     for act in (
-        lambda: catalog.drop_table(name), lambda: catalog.drop_table(name, if_exists=True),
-        lambda: catalog.rename_table(name, "shop.z"), lambda: catalog.rename_table("shop.orders", name),
-    ):  # fmt: skip
+        lambda: catalog.drop_table(name),
+        lambda: catalog.drop_table(name, if_exists=True),
+        lambda: catalog.rename_table(name, "shop.z"),
+        lambda: catalog.rename_table("shop.orders", name),
+    ):
         with pytest.raises(InvalidRequest, match="plain name"):
             act()
     assert orders.count() == 1
@@ -270,12 +272,16 @@ def test_a_version_is_not_ignored_by_what_has_no_use_for_it(orders: Table) -> No
     orders.on_branch("b").write(pa.table({"id": [2], "item": ["y"]}, SCHEMA))
     then = orders.at(1)
     for act in (
-        lambda: then.tags.create("t", snapshot_id=1), lambda: then.branches.create("c", snapshot_id=1),
-        lambda: then.branches.create("c", empty=True), lambda: then.branches.merge("b"),
-        lambda: then.branches.fast_forward("b"), lambda: then.branches.replace_main("b"),
-        lambda: then.branches.verdict("b"), lambda: orders.at("b.1").tags.create("t"),
+        lambda: then.tags.create("t", snapshot_id=1),
+        lambda: then.branches.create("c", snapshot_id=1),
+        lambda: then.branches.create("c", empty=True),
+        lambda: then.branches.merge("b"),
+        lambda: then.branches.fast_forward("b"),
+        lambda: then.branches.replace_main("b"),
+        lambda: then.branches.verdict("b"),
+        lambda: orders.at("b.1").tags.create("t"),
         lambda: orders.at("b.1").branches.create("c"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidRequest):
             act()
     assert orders.tags.list() == []
@@ -324,9 +330,10 @@ def test_an_overwrite_of_a_partition_without_values_is_not_one_of_the_table(even
     events.write(pa.table({"day": ["x", "y"], "what": ["a", "b"]}))
     more = pa.table({"day": ["z"], "what": ["c"]})
     for act in (
-        lambda: events.overwrite(more, partition={}), lambda: events.compact(partition={}),
+        lambda: events.overwrite(more, partition={}),
+        lambda: events.compact(partition={}),
         lambda: events.drop_partition({}),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidRequest):
             act()
     assert events.count() == 2

@@ -28,9 +28,11 @@ def rows(table: Table) -> list[tuple[Any, ...]]:
 HISTORIES: dict[str, Callable[[Table, int], Any]] = {
     "writes": lambda table, turn: table.write(batch(1, turn)),
     "overwrites": lambda table, turn: table.overwrite(batch(turn)),
-    "rollbacks": lambda table, turn: table.write(batch(1, turn)) if turn % 3 else table.rollback_to(table.snapshot().id - 1),  # type: ignore[union-attr]
+    "rollbacks": lambda table, turn: (
+        table.write(batch(1, turn)) if turn % 3 else table.rollback_to(table.snapshot().id - 1)
+    ),  # type: ignore[union-attr]
     "truncations": lambda table, turn: table.write(batch(1, turn)) if turn % 2 else table.truncate(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
@@ -39,9 +41,13 @@ def test_kept_changelogs_expire_in_processes_that_have_read_nothing(
     catalog: Catalog, history: str, producer: str
 ) -> None:
     options = {
-        "bucket": 1, "changelog-producer": producer, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3,
-        "changelog.num-retained.min": 2, "changelog.num-retained.max": 5,
-    }  # fmt: skip
+        "bucket": 1,
+        "changelog-producer": producer,
+        "snapshot.num-retained.min": 1,
+        "snapshot.num-retained.max": 3,
+        "changelog.num-retained.min": 2,
+        "changelog.num-retained.max": 5,
+    }
     table = catalog.create_table("shop.t", SCHEMA, primary_key=["id"], options=options)
     for turn in range(1, 10):
         # Each process begins with an empty cache.
@@ -127,9 +133,12 @@ def test_changes_after_a_snapshot_that_has_expired_are_those_of_the_next(keyed: 
 def test_an_expiry_leaves_what_an_open_publication_is_judged_by(catalog: Catalog, producer: str, side: str) -> None:
     for name in ("shop.first", "shop.second"):
         table = catalog.create_table(
-            name, SCHEMA, primary_key=["day", "id"], partition_by=["day"],
+            name,
+            SCHEMA,
+            primary_key=["day", "id"],
+            partition_by=["day"],
             options={"bucket": 1, "changelog-producer": producer},
-        )  # fmt: skip
+        )
         table.write(batch(1, day="kept"))
         table.write(batch(2, day="kept"))
     branches = catalog.branch_set("b", ["shop.first", "shop.second"])

@@ -311,8 +311,10 @@ def test_keys_may_lie_as_far_apart_as_their_type_allows(catalog: Catalog, bucket
         shuffled = chosen.sample(part, len(part))
         table.write(pa.table({"id": shuffled, "v": [version] * len(part)}))
         table.write(pa.table({"id": sorted(part), "v": [version] * len(part)}))
-    expected = {key: 3 if index % 5 == 0 else 2 if index % 3 == 0 else 1 if index % 2 == 0 else 0
-                for index, key in enumerate(keys)}  # fmt: skip
+    expected = {
+        key: 3 if index % 5 == 0 else 2 if index % 3 == 0 else 1 if index % 2 == 0 else 0
+        for index, key in enumerate(keys)
+    }
     assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == expected
     assert table.count() == len(expected)
     assert table.check(deep=True) == []

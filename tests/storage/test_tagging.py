@@ -43,26 +43,44 @@ def tags(table: Table) -> dict[str, int]:
         ({"tag.automatic-creation": "process-time"}, "2024-05-15 00:00", "2024-05-14", "2024-05-15 00:00"),
         ({"tag.automatic-creation": "process-time"}, "2024-05-15 23:59", "2024-05-14", "2024-05-15 00:00"),
         (
-            {"tag.automatic-creation": "process-time", "tag.creation-delay": "10 min"}, "2024-05-15 00:09", "2024-05-13",
+            {"tag.automatic-creation": "process-time", "tag.creation-delay": "10 min"},
+            "2024-05-15 00:09",
+            "2024-05-13",
             "2024-05-14 00:10",
         ),
         (
-            {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}, "2024-05-15 07:30",
-            "2024-05-15 06", "2024-05-15 07:00",
+            {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"},
+            "2024-05-15 07:30",
+            "2024-05-15 06",
+            "2024-05-15 07:00",
         ),
         (
-            {"tag.automatic-creation": "process-time", "tag.creation-period": "two-hours"}, "2024-05-15 07:30",
-            "2024-05-15 04", "2024-05-15 06:00",
+            {"tag.automatic-creation": "process-time", "tag.creation-period": "two-hours"},
+            "2024-05-15 07:30",
+            "2024-05-15 04",
+            "2024-05-15 06:00",
         ),
         (
-            {"tag.automatic-creation": "process-time", "tag.period-formatter": "without_dashes"}, "2024-05-15 07:30",
-            "20240514.", "2024-05-15 00:00",
+            {"tag.automatic-creation": "process-time", "tag.period-formatter": "without_dashes"},
+            "2024-05-15 07:30",
+            "20240514.",
+            "2024-05-15 00:00",
         ),
-        ({"tag.create-interval": "1 d", "tag.create-time": "03:30"}, "2024-05-15 03:29", "2024-05-14", "2024-05-14 03:30"),
-        ({"tag.create-interval": "1 d", "tag.create-time": "03:30"}, "2024-05-15 03:30", "2024-05-15", "2024-05-15 03:30"),
+        (
+            {"tag.create-interval": "1 d", "tag.create-time": "03:30"},
+            "2024-05-15 03:29",
+            "2024-05-14",
+            "2024-05-14 03:30",
+        ),
+        (
+            {"tag.create-interval": "1 d", "tag.create-time": "03:30"},
+            "2024-05-15 03:30",
+            "2024-05-15",
+            "2024-05-15 03:30",
+        ),
         ({"tag.create-interval": "7 d"}, "2024-05-15 12:00", "2024-05-12", "2024-05-12 00:00"),
     ],
-)  # fmt: skip
+)
 def test_periods(options: dict[str, str], now: str, name: str, end: str) -> None:
     period = last_period(TableOptions.read(options), dt.datetime.fromisoformat(now))
     assert period is not None
@@ -116,11 +134,13 @@ def test_only_so_many_tags_of_periods_are_kept(catalog: Catalog, clock: FixedClo
 @pytest.mark.parametrize(
     "options",
     [
-        {"tag.automatic-creation": "sometimes"}, {"tag.automatic-creation": "process-time", "tag.creation-period": "weekly"},
-        {"tag.create-interval": "1 h"}, {"tag.create-interval": "1 d", "tag.create-time": "3 am"},
+        {"tag.automatic-creation": "sometimes"},
+        {"tag.automatic-creation": "process-time", "tag.creation-period": "weekly"},
+        {"tag.create-interval": "1 h"},
+        {"tag.create-interval": "1 d", "tag.create-time": "3 am"},
         {"tag.automatic-creation": "process-time", "tag.period-formatter": "nice"},
     ],
-)  # fmt: skip
+)
 def test_options_that_make_no_sense_are_named(options: dict[str, str]) -> None:
     with pytest.raises(InvalidRequest, match="'tag"):
         last_period(TableOptions.read(options), dt.datetime(2024, 5, 15))
@@ -231,9 +251,10 @@ PARTITIONS: list[tuple[dict[str, str], list[str], Callable[[int], tuple[Any, ...
     ({"partition.timestamp-formatter": "yyyyMMdd"}, ["day"], lambda day: (f"202405{day:02d}",)),
     (
         {"partition.timestamp-pattern": "$day $hour:00", "partition.timestamp-formatter": "yyyy-MM-dd HH:mm"},
-        ["day", "hour"], lambda day: (f"2024-05-{day:02d}", "12"),
+        ["day", "hour"],
+        lambda day: (f"2024-05-{day:02d}", "12"),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "keys", "values"), PARTITIONS)

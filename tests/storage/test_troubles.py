@@ -159,9 +159,11 @@ def test_a_branch_has_troubles_of_its_own(table: Table) -> None:
 
 def test_a_commit_id_that_is_repeated_after_its_compaction_failed_lands_once(catalog: Catalog, table: Table) -> None:
     aggregated = catalog.create_table(
-        "a.sum", SCHEMA.set(1, pa.field("v", pa.int64())), primary_key=["id"],
+        "a.sum",
+        SCHEMA.set(1, pa.field("v", pa.int64())),
+        primary_key=["id"],
         options={"bucket": 1, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
-    )  # fmt: skip
+    )
     for _ in range(4):
         aggregated.write(pa.table({"id": [0], "v": [1]}))
     path = lost_file(aggregated)

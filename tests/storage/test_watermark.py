@@ -22,9 +22,12 @@ def rows(*minutes: int | None) -> pa.Table:
 @pytest.mark.parametrize("keyed", [False, True])
 def test_each_commit_of_rows_says_how_far_their_time_has_come(catalog: Catalog, keyed: bool) -> None:
     table = catalog.create_table(
-        "w.t", SCHEMA, primary_key=["id"] if keyed else (), options={"bucket": 1} if keyed else {},
+        "w.t",
+        SCHEMA,
+        primary_key=["id"] if keyed else (),
+        options={"bucket": 1} if keyed else {},
         watermark=Watermark("at", "`at` - INTERVAL '30' SECOND"),
-    )  # fmt: skip
+    )
     marks = []
     for minutes in ((1, 5, 3), (2,), (None,), (9,)):
         snapshot = table.write(rows(*minutes))
@@ -56,12 +59,21 @@ def test_a_table_without_a_watermark_has_none(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("at", 5 * _MINUTE_MS), ("AT", 5 * _MINUTE_MS), ("(`at`)", 5 * _MINUTE_MS), ("at - INTERVAL '1' MINUTE", 4 * _MINUTE_MS),
-        ("at - INTERVAL 2 minutes", 3 * _MINUTE_MS), ("`at` - INTERVAL '0.5' SECOND", 5 * _MINUTE_MS - 500),
-        ("`a b``` - INTERVAL '1' DAY", 5 * _MINUTE_MS - 86_400_000), ("at - INTERVAL '1' MONTH", None), ("id", None),
-        ("at + INTERVAL '1' SECOND", None), ("greatest(at, at)", None), ("nope", None), ("at - INTERVAL '1' SECOND OR 1", None),
+        ("at", 5 * _MINUTE_MS),
+        ("AT", 5 * _MINUTE_MS),
+        ("(`at`)", 5 * _MINUTE_MS),
+        ("at - INTERVAL '1' MINUTE", 4 * _MINUTE_MS),
+        ("at - INTERVAL 2 minutes", 3 * _MINUTE_MS),
+        ("`at` - INTERVAL '0.5' SECOND", 5 * _MINUTE_MS - 500),
+        ("`a b``` - INTERVAL '1' DAY", 5 * _MINUTE_MS - 86_400_000),
+        ("at - INTERVAL '1' MONTH", None),
+        ("id", None),
+        ("at + INTERVAL '1' SECOND", None),
+        ("greatest(at, at)", None),
+        ("nope", None),
+        ("at - INTERVAL '1' SECOND OR 1", None),
     ],
-)  # fmt: skip
+)
 def test_a_time_and_what_it_lags_behind_is_known(expression: str, expected: int | None) -> None:
     options = {"schema.watermark.0.rowtime": "at", "schema.watermark.0.strategy.expr": expression}
     event_time = row_time(

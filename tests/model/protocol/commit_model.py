@@ -476,9 +476,10 @@ class CommitModel:
             case "delete now":
                 after = world.without(process.victims[0].number)
                 yield (
-                    f"deletes snapshot {process.victims[0].number}", after,
+                    f"deletes snapshot {process.victims[0].number}",
+                    after,
                     process._replace(at="delete", victims=process.victims[1:]),
-                )  # fmt: skip
+                )
             case "scan":
                 hold_files = frozenset(file for _, snap in world.holds for file in self._files(snap))
                 needed = frozenset(

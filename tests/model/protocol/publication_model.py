@@ -172,9 +172,13 @@ class PublicationModel:
     @property
     def names(self) -> tuple[str, ...]:
         counts = (
-            ("publisher", len(self.publishers)), ("recoverer", self.recoverers), ("reader", self.readers),
-            ("writer", int(self.writes > 0)), ("hand", int(bool(self.by_hand))), ("expirer", self.expirers),
-        )  # fmt: skip
+            ("publisher", len(self.publishers)),
+            ("recoverer", self.recoverers),
+            ("reader", self.readers),
+            ("writer", int(self.writes > 0)),
+            ("hand", int(bool(self.by_hand))),
+            ("expirer", self.expirers),
+        )
         return tuple(f"{kind} {number + 1}" for kind, count in counts for number in range(count))
 
     def initial(self) -> State:
@@ -186,8 +190,13 @@ class PublicationModel:
         world, processes = state
         if world.broken:
             return
-        acts = {"recoverer": self._recover, "reader": self._read, "writer": self._write, "hand": self._by_hand,
-                "expirer": self._expire}  # fmt: skip
+        acts = {
+            "recoverer": self._recover,
+            "reader": self._read,
+            "writer": self._write,
+            "hand": self._by_hand,
+            "expirer": self._expire,
+        }
         for index, (name, process) in enumerate(zip(self.names, processes, strict=True)):
             if process.at == "end":
                 continue
