@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from storage import InvalidRequest, Table
+from storage.sql.added_statements import AddedStatement, read_pattern
 
 from ..warehouse.warehouse_session import WarehouseSession
 from .kinds import Kind
@@ -75,7 +76,7 @@ class Procedure:
 @dataclass(frozen=True)
 class Action:
     """`command` and `alias` are words of the command line; the first of `procedures` is the action's own, the others are names
-    that do the same with fewer parameters.
+    that do the same with fewer parameters. `statement`: a statement of SQL that carries it out.
     """
 
     command: tuple[str, ...]
@@ -84,6 +85,7 @@ class Action:
     parameters: tuple[Parameter, ...]
     function: Callable[..., Outcome]
     meaning: str
+    statement: AddedStatement | None = None
 
     def carry_out(self, reach: Reach, values: Mapping[str, Any], spelt: Mapping[str, str] | None = None) -> Outcome:
         """Do it with values of the right kinds; None stands for what was not given. Raises what the store raises; `spelt`: what
@@ -102,13 +104,16 @@ ACTIONS: dict[str, Action] = {}
 
 
 def action(
-    command: str, alias: str = "", also: Mapping[str, Sequence[str]] | None = None
+    command: str, alias: str = "", also: Mapping[str, Sequence[str]] | None = None, statement: str = ""
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Make a function an action. Its name is that of the procedure, its docstring the meaning, and the annotation of each
     parameter but the first, a `Reach`, holds a `Given`.
 
     `also`: further procedures, by name: the parameters that they take; those with a `!` behind them cannot be left out there.
-    Raises InvalidRequest for names of procedures and commands that another action has.
+    `statement`: a statement of SQL that carries it out, such as `PEEK TABLE table [ROWS rows]`: upper-case words are typed as
+    they are, lower-case ones are parameters, and what stands in brackets may be left out; a bracket of words alone is a flag,
+    named by its last word. Raises InvalidRequest for names of procedures, commands and statements that another action has, and
+    for a statement that begins as one of the platform.
     """
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
@@ -122,6 +127,7 @@ def action(
             parameters,
             function,
             inspect.getdoc(function) or "",
+            _statement(statement, own) if statement else None,
         )
         _refuse_taken_names(made)
         ACTIONS[function.__name__] = made
@@ -134,11 +140,21 @@ def _refuse_taken_names(added: Action) -> None:
     for other in ACTIONS.values():
         same = {each.name for each in added.procedures} & {each.name for each in other.procedures}
         commands = {added.command, added.alias} & {other.command, other.alias} - {()}
+        if added.statement is not None and other.statement is not None:
+            first, second = added.statement.words, other.statement.words
+            if first[: len(second)] == second[: len(first)]:
+                commands.add(second)
         if same or commands:
             names = ", ".join([*sorted(same), *(repr(" ".join(words)) for words in sorted(commands))])
             raise InvalidRequest(
                 f"An action {added.procedures[0].name!r} cannot be added: there is one of the name {names}."
             )
+
+
+def _statement(pattern: str, procedure: Procedure) -> AddedStatement:
+    required = {each.name: each.required for each in procedure.parameters}
+    flags = {each.name for each in procedure.parameters if each.given.kind.is_flag}
+    return read_pattern(pattern, procedure.name, required, flags)
 
 
 def _as_spelt(message: str, spelt: Mapping[str, str]) -> str:

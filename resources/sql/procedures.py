@@ -9,11 +9,13 @@ from typing import Any
 from sqlglot import exp
 
 from storage import InvalidRequest, Unsupported
+from storage.sql.added_statements import know_statements
 
-from ..actions import Procedure, Reach, procedures
+from ..actions import ACTIONS, Action, Procedure, Reach, procedures
 from .result import Result
 
 PROCEDURES = procedures()
+know_statements(action.statement for action in ACTIONS.values() if action.statement is not None)
 # Parameters that say how Paimon does something, not what comes of it.
 _WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode"), "rescale": ("scan_parallelism", "sink_parallelism")}
 # What arguments without a name stand for in Paimon's Spark procedures, where that is more than is carried out here.
@@ -113,6 +115,17 @@ def call(reach: Reach, name: str, arguments: Sequence[tuple[str | None, exp.Expr
     """Run a procedure. Raises InvalidRequest that lists the procedures, or its arguments; Unsupported for what Paimon has and
     this platform has not.
     """
+    action, values, labels = called(name, arguments)
+    outcome = action.carry_out(reach, values, labels)
+    return Result(rows=outcome.to_arrow()) if outcome.columns else Result(outcome.message)
+
+
+def called(
+    name: str, arguments: Sequence[tuple[str | None, exp.Expr]]
+) -> tuple[Action, dict[str, Any], dict[str, str]]:
+    """The action that a procedure is, the values of its parameters, and what they are called where they were given. Raises as
+    `call`.
+    """
     plain = name.lower().removeprefix("sys.")
     if plain in _REFUSED:
         raise Unsupported(f"CALL sys.{plain}: {_REFUSED[plain]}.")
@@ -122,9 +135,7 @@ def call(reach: Reach, name: str, arguments: Sequence[tuple[str | None, exp.Expr
         raise InvalidRequest(f"There is no procedure {name!r}.{hint} SHOW PROCEDURES lists them.")
     action, procedure = PROCEDURES[plain]
     labels: dict[str, str] = {}
-    values = _bound(procedure, arguments, labels)
-    outcome = action.carry_out(reach, values, labels)
-    return Result(rows=outcome.to_arrow()) if outcome.columns else Result(outcome.message)
+    return action, _bound(procedure, arguments, labels), labels
 
 
 def _bound(

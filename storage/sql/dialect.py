@@ -15,6 +15,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
+from .added_statements import ADDED, AddedStatement
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
     AnalyzeTable,
@@ -112,6 +113,9 @@ class _Parser(ShowParser):
                 if parsed is not None:
                     return parsed
                 self._retreat(start)
+        for words, added in ADDED.items():
+            if self._match_text_seq(*words):
+                return self._parse_added(added)
         for words, advice in NOT_KNOWN.items():
             if self._match_text_seq(*words):
                 self.raise_error(f"{' '.join(words)} is not known here: {advice}", self._tokens[start])
@@ -265,6 +269,36 @@ class _Parser(ShowParser):
                 break
         self._match_r_paren()
         return self.expression(Call(this=".".join(part.name for part in parts), expressions=arguments))
+
+    def _parse_added(self, statement: AddedStatement) -> exp.Expr:
+        """The call that a statement of a package stands for, once its first words are read."""
+        arguments: list[tuple[str, exp.Expr]] = []
+        for place, clause in enumerate(statement.clauses):
+            if place and clause.words and not self._match_text_seq(*clause.words):
+                if not clause.is_optional:
+                    self.raise_error(f"Expected {' '.join(clause.words)}")
+            else:
+                value = exp.true() if clause.is_flag else self._parse_argument()
+                arguments.append((clause.parameter, value))
+        return self.expression(Call(this=statement.procedure, expressions=arguments))
+
+    def _parse_argument(self) -> exp.Expr:
+        """A constant, or names, which are a text."""
+        if not self._curr or self._is(TokenType.SEMICOLON):
+            self.raise_error("Expected a value")
+        if self._curr.token_type not in self.ID_VAR_TOKENS or self._curr.text.upper() == "ARRAY":
+            value = self._parse_unary()
+            if value is None:
+                self.raise_error("Expected a value")
+            assert value is not None
+            return value
+        names: list[str] = []
+        while not names or self._match(TokenType.COMMA):
+            parts = [self._name().name]
+            while self._match(TokenType.DOT):
+                parts.append(self._name().name)
+            names.append(".".join(parts))
+        return exp.Literal.string(",".join(names))
 
     def _parse_explain(self) -> exp.Expr:
         mode = None

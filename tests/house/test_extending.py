@@ -21,7 +21,7 @@ def extension(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "tests" / "fixtures" / "extension", site)
     snippets = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
     names = ("actions", "checks", "feather", "highest")
-    tested = ("actions", "lineage_in_memory", "highest", "feather")
+    tested = ("actions", "statements", "checks", "lineage_in_memory", "highest", "feather")
     assert {name for name, _ in snippets} == {
         *(f"my_platform/{name}.py" for name in names),
         *(f"my_platform/test_{name}.py" for name in tested),
@@ -79,7 +79,8 @@ def test_an_action_of_a_package_is_a_command_and_a_procedure(extension: Path, tm
         "sql",
         "--engine",
         "duckdb",
-        "CREATE TABLE shop.orders AS SELECT 1 AS id, CAST(NULL AS INT) AS amount; CALL sys.peek('shop.orders')",
+        "CREATE TABLE shop.orders AS SELECT 1 AS id, CAST(NULL AS INT) AS amount; CALL sys.peek('shop.orders'); "
+        "PEEK TABLE shop.orders ROWS 1",
     )
     assert made.returncode == 0, made.stderr
     shown = snapline(extension, tmp_path, "table", "peek", "shop.orders", "--format", "json")
