@@ -8,6 +8,7 @@ from .action import ACTIONS, Action, Given, Parameter, Procedure, Reach, action,
 from .extensions import load_extensions
 from .kinds import Kind
 from .outcome import Outcome
+from .sentences import counted
 
 load_extensions()
 
@@ -24,6 +25,7 @@ __all__ = [
     "branch_sets",
     "branches",
     "consumers",
+    "counted",
     "lineage",
     "logs",
     "partitions",

@@ -35,7 +35,8 @@ def create_branches(
         if version
     }
     _branch_set(reach, branch, [table for table, _, _ in parts]).create(versions)
-    return Outcome(f"Branch {branch} is there on {len(parts)} tables.")
+    names = [table for table, _, _ in parts]
+    return Outcome(f"Created branch {branch} of {', '.join(names)}.", facts={"branch": branch, "tables": names})
 
 
 @action("branch verdict")
@@ -72,7 +73,7 @@ def delete_branches(reach: Reach, tables: Tables, branch: TheBranch) -> Outcome:
             f"None of {', '.join(tables)} has a branch {branch!r}. `snapline branches` lists those of a table."
         )
     branches.delete()
-    return Outcome(f"Branch {branch} is gone from {', '.join(having)}.")
+    return Outcome(f"Deleted branch {branch} of {', '.join(having)}.", facts={"branch": branch, "tables": having})
 
 
 @action("branch recover")

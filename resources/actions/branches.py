@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from storage import Verdict
+
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
@@ -29,17 +31,19 @@ def create_branch(
 ) -> Outcome:
     """Fork a table. No data is copied; what is written to the branch is seen on the branch alone."""
     branches = reach.table(table).branches
+    facts = {"table": table, "branch": branch}
     if ignore_if_exists and branch in branches.names():
-        return Outcome(f"Branch {branch} of {table} was there already.")
+        return Outcome(f"Branch {branch} of {table} existed already.", facts=facts | {"created": False})
     branches.create(branch, tag=tag, snapshot_id=snapshot_id, empty=empty)
-    return Outcome(f"Branch {branch} of {table} is there: read and write it as {table}$branch_{branch}.")
+    message = f"Created branch {branch} of {table}: read and write it as {table}$branch_{branch}."
+    return Outcome(message, facts=facts | {"created": True})
 
 
 @action("", "delete-branch")
 def delete_branch(reach: Reach, table: TheTable, branch: TheBranch) -> Outcome:
     """Delete a branch and the files that only it needs."""
     reach.table(table).branches.delete(branch)
-    return Outcome(f"Branch {branch} of {table} is deleted.")
+    return Outcome(f"Deleted branch {branch} of {table}.", facts={"table": table, "branch": branch})
 
 
 @action("branch merge", "merge-branch")
@@ -48,13 +52,13 @@ def merge_branch(reach: Reach, table: TheTable, branch: TheBranch, discard_main:
 
     Refused, naming what would be lost, if main has changed the same buckets since.
     """
-    return Outcome(merged(table, branch, reach.table(table).branches.merge(branch, discard_main=discard_main)))
+    return _merged(table, branch, reach.table(table).branches.merge(branch, discard_main=discard_main))
 
 
 @action("branch fast-forward", "fast-forward")
 def fast_forward(reach: Reach, table: TheTable, branch: TheBranch, discard_main: DiscardMain = False) -> Outcome:
     """Make main what a branch is. Refused, naming what would be lost, if main has moved at all since."""
-    return Outcome(merged(table, branch, reach.table(table).branches.fast_forward(branch, discard_main=discard_main)))
+    return _merged(table, branch, reach.table(table).branches.fast_forward(branch, discard_main=discard_main))
 
 
 @action("branch replace-main", "replace-main-branch")
@@ -65,7 +69,9 @@ def replace_main_branch(reach: Reach, table: TheTable, branch: TheBranch, discar
     buckets since.
     """
     verdict = reach.table(table).branches.replace_main(branch, discard_main=discard_main)
-    return Outcome(replaced(table, branch, verdict, reach.table(table).snapshot()))
+    snapshot = reach.table(table).snapshot()
+    facts = {"table": table, "branch": branch, "verdict": verdict.kind, "snapshot": snapshot and snapshot.id}
+    return Outcome(replaced(table, branch, verdict, snapshot), facts=facts)
 
 
 @action("")
@@ -73,3 +79,9 @@ def branch_verdict(reach: Reach, table: TheTable, branch: TheBranch) -> Outcome:
     """Say whether main can take a branch over: clean, disjoint or diverged."""
     verdict = reach.table(table).branches.verdict(branch)
     return Outcome("", ["verdict", "meaning"], [(verdict.kind, verdict.describe())])
+
+
+def _merged(table: str, branch: str, verdict: Verdict) -> Outcome:
+    snapshot = None if verdict.made is None else verdict.made.id
+    facts = {"table": table, "branch": branch, "verdict": verdict.kind, "snapshot": snapshot}
+    return Outcome(merged(table, branch, verdict), facts=facts)

@@ -6,6 +6,7 @@ from typing import Annotated
 from .action import Given, Reach, action
 from .kinds import CONSUMER, PATTERN, POSITIVE, TABLE
 from .outcome import Outcome
+from .sentences import counted
 
 TheTable = Annotated[str, Given(TABLE)]
 
@@ -24,12 +25,15 @@ def reset_consumer(
 ) -> Outcome:
     """Make a named reader of changes go on from a snapshot, or forget it, so that old snapshots can expire."""
     consumers = reach.table(table).consumers
+    facts = {"table": table, "consumer": consumer_id}
     if next_snapshot_id is not None:
         consumers.reset(consumer_id, next_snapshot_id)
-        return Outcome(f"Consumer {consumer_id} of {table} goes on from snapshot {next_snapshot_id}.")
+        message = f"Consumer {consumer_id} of {table} goes on from snapshot {next_snapshot_id}."
+        return Outcome(message, facts=facts | {"next_snapshot": next_snapshot_id})
     was_damaged = consumers.is_damaged(consumer_id)
     consumers.delete(consumer_id)
-    return Outcome(f"Consumer {consumer_id} of {table} is forgotten.{' It was damaged.' if was_damaged else ''}")
+    message = f"Consumer {consumer_id} of {table} is forgotten.{' It was damaged.' if was_damaged else ''}"
+    return Outcome(message, facts=facts | {"next_snapshot": None})
 
 
 @action("consumer clear", "clear-consumers")
@@ -49,7 +53,10 @@ def clear_consumers(
     for name in chosen:
         consumers.delete(name)
     return Outcome(
-        f"{len(chosen)} consumers of {table} are forgotten.", ["consumer"], [(name,) for name in chosen], lines=chosen
+        f"{counted(len(chosen), 'consumer')} of {table} forgotten.",
+        ["consumer"],
+        [(name,) for name in chosen],
+        lines=chosen,
     )
 
 

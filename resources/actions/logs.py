@@ -34,8 +34,10 @@ def log_catch_up(reach: Reach, table: TheTable) -> Outcome:
     """Send to the log of a table what is missing in it."""
     sent = reach.table(table).log.catch_up()
     if sent is None:
-        return Outcome(f"Somebody else sends what is missing in the log of {table}.")
-    return Outcome(f"The log of {table} has come to {f'snapshot {sent}' if sent else 'no snapshot: there is none'}.")
+        message = f"Somebody else sends what is missing in the log of {table}."
+        return Outcome(message, facts={"table": table, "snapshot": None})
+    message = f"The log of {table} has come to {f'snapshot {sent}' if sent else 'no snapshot: there is none'}."
+    return Outcome(message, facts={"table": table, "snapshot": sent or None})
 
 
 @action("log rebuild")
@@ -44,4 +46,5 @@ def log_rebuild(reach: Reach, table: TheTable) -> Outcome:
     sent = reach.table(table).log.rebuild()
     if sent is None:
         return Outcome(f"Somebody else sends to the log of {table}: repeat it.", sound=False)
-    return Outcome(f"Readers of the log of {table} begin anew{f' at snapshot {sent}' if sent else ''}.")
+    message = f"Readers of the log of {table} begin anew{f' at snapshot {sent}' if sent else ''}."
+    return Outcome(message, facts={"table": table, "snapshot": sent or None})

@@ -10,19 +10,26 @@ import pyarrow as pa
 @dataclass(frozen=True)
 class Outcome:
     """`message` says in a sentence what was done. `columns` and `rows` are for programs: values by row, texts unless `types`
-    says otherwise. `lines` are what a terminal shows above the sentence. `sound` is False if something is broken: the exit
-    code of a command is 1 then.
+    says otherwise. `facts` are for programs where there are no rows: what the sentence says, by names, each a text, a number, a
+    list of texts, or None. `lines` are what a terminal shows above the sentence. `sound` is False if something is broken: the
+    exit code of a command is 1 then.
     """
 
     message: str = ""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
     sound: bool = True
 
     def to_arrow(self) -> pa.Table:
-        """The rows, a column for each of `columns`; without any, a table of one column `result` with lines and message."""
+        """The rows, a column for each of `columns`. Without any: a row with the message as `result`, the facts and the lines, or
+        a column `result` with lines and message.
+        """
+        if not self.columns and self.facts:
+            values = {"result": self.message, **self.facts, **({"lines": [*self.lines]} if self.lines else {})}
+            return pa.table({name: [value] for name, value in values.items()})
         if not self.columns:
             return pa.table({"result": [*self.lines, *([self.message] if self.message else [])]})
         arrays = [

@@ -6,6 +6,7 @@ from typing import Annotated
 from .action import Given, Reach, action
 from .kinds import FLAG, PARTITIONS, TABLE
 from .outcome import Outcome
+from .sentences import counted
 
 TheTable = Annotated[str, Given(TABLE)]
 
@@ -27,9 +28,10 @@ def drop_partition(
     """Delete all rows of a partition. Older snapshots and tags still have them."""
     snapshot = reach.table(table).drop_partition(*partitions)
     dropped = ", ".join(map(partition_text, partitions))
+    facts = {"table": table, "partitions": [*map(partition_text, partitions)]}
     if snapshot is None:
-        return Outcome(f"{table} has no {dropped}.")
-    return Outcome(f"{dropped} of {table} is gone as of snapshot {snapshot.id}.")
+        return Outcome(f"{table} has no {dropped}.", facts=facts | {"snapshot": None})
+    return Outcome(f"Dropped {dropped} of {table}, by snapshot {snapshot.id}.", facts=facts | {"snapshot": snapshot.id})
 
 
 @action("partition expire", "expire-partitions")
@@ -40,5 +42,5 @@ def expire_partitions(
 ) -> Outcome:
     """Drop the partitions that are older than the table's option 'partition.expiration-time'."""
     dropped = [partition_text(values) for values in reach.table(table).expire_partitions(dry_run=dry_run)]
-    message = f"{len(dropped)} partitions of {table} {'would be dropped' if dry_run else 'were dropped'}."
+    message = f"{'Would drop' if dry_run else 'Dropped'} {counted(len(dropped), 'partition')} of {table}."
     return Outcome(message, ["partition"], [(each,) for each in dropped], lines=dropped)

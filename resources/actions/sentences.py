@@ -19,7 +19,7 @@ def merged(table: str, branch: str, verdict: Verdict) -> str:
     if verdict.made is None:
         return f"{table} has taken nothing over from branch {branch}: it has all of it already."
     return (
-        f"{table} has taken {len(verdict.new)} snapshots over from branch {branch} ({verdict.kind}), by snapshot "
+        f"{table} has taken {counted(len(verdict.new), 'snapshot')} over from branch {branch} ({verdict.kind}), by snapshot "
         f"{verdict.made.id}."
     )
 
@@ -37,6 +37,11 @@ def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[st
         for name, verdict in verdicts.items()
     ]
     return ["table", "verdict", "by snapshot"], rows
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 file, 2 files."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def size_text(size_bytes: int) -> str:

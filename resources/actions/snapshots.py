@@ -8,7 +8,7 @@ from storage import InvalidRequest, NotFound, Table, TableOptions
 from .action import Given, Reach, action, only_one_of
 from .kinds import AGE, FLAG, MOMENT, NUMBER, TABLE, TAG, VERSION
 from .outcome import Outcome
-from .sentences import rolled_back
+from .sentences import counted, rolled_back
 
 TheTable = Annotated[str, Given(TABLE)]
 DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.", "--dry-run")]
@@ -47,7 +47,8 @@ def rollback(
     if watermark is not None:
         snapshot_id = _last_at_watermark(opened, table, watermark)
     target = next(each for each in (version, snapshot_id, tag, timestamp) if each is not None)
-    return Outcome(rolled_back(table, target, opened.rollback_to(target)))
+    snapshot = opened.rollback_to(target)
+    return Outcome(rolled_back(table, target, snapshot), facts={"table": table, "snapshot": snapshot and snapshot.id})
 
 
 def _last_at_watermark(opened: Table, table: str, watermark: int) -> int:
@@ -121,8 +122,12 @@ def expire_snapshots(
     }
     snapshots = {each for removal in removals for each in removal.snapshot_ids}
     lines = [f"{path}: snapshot {each} is the last that needs it" for path, each in last_needed_by.items()]
-    counts = f"{len(snapshots)} snapshots and {len(last_needed_by)} files of {table}"
-    return Outcome(f"{counts} {'would be deleted' if dry_run else 'were deleted'}.", lines=lines if dry_run else [])
+    counts = f"{counted(len(snapshots), 'snapshot')} and {counted(len(last_needed_by), 'file')} of {table}"
+    return Outcome(
+        f"{'Would delete' if dry_run else 'Deleted'} {counts}.",
+        lines=lines if dry_run else [],
+        facts={"table": table, "snapshots": sorted(snapshots), "files": len(last_needed_by), "deleted": not dry_run},
+    )
 
 
 def _expiries(

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from storage import CorruptData, FailedWork, InvalidRequest, KeptAside, StorageError, Unfinished, Unpublished
 
@@ -10,7 +10,7 @@ from .action import Given, Reach, action
 from .consumers import is_chosen
 from .kinds import AGE, FLAG, PARTITIONS, PATTERN, POSITIVE, TABLE, TEXT
 from .outcome import Outcome
-from .sentences import size_text
+from .sentences import counted, size_text
 from .snapshots import age_of
 
 TheTable = Annotated[str, Given(TABLE)]
@@ -30,7 +30,7 @@ def drop_table(
 ) -> Outcome:
     """Delete a table with all its snapshots, tags, branches and files."""
     reach.session.catalog_of(reach.catalog).drop_table(reach.full_name(table), discard_damaged=discard_damaged)
-    return Outcome(f"{table} is dropped.")
+    return Outcome(f"Dropped table {table}.", facts={"table": table})
 
 
 @action("table compact", "compact")
@@ -63,6 +63,7 @@ def compact(
         )
     opened = reach.table(table)
     before = opened.system_table("files").num_rows
+    facts: dict[str, Any] = {"table": table, "files_before": before}
     full = not triggers and compact_strategy != "minor"
     with reach.progress("buckets") as progress:
         chosen: list[Mapping[str, str] | None] = [*partitions] if partitions else [None]
@@ -71,13 +72,17 @@ def compact(
         ]
     newest = next((each for each in reversed(made) if each is not None), None)
     if newest is None:
-        return Outcome(f"{table} needs no compaction.")
+        return Outcome(f"{table} needs no compaction.", facts=facts | {"snapshot": None, "files": before})
+    facts["snapshot"] = newest.id
     sentence = f"Snapshot {newest.id} of {table} is compacted"
     try:
-        return Outcome(f"{sentence}: {before} files became {opened.system_table('files').num_rows}.")
+        after = opened.system_table("files").num_rows
+        message = f"{sentence}: {counted(before, 'file')} became {after}."
+        return Outcome(message, facts=facts | {"files": after})
     except StorageError:
         # It was renamed, dropped or replaced right after it.
-        return Outcome(f"{sentence}; how many files are left is not told, since it is another table by now.")
+        message = f"{sentence}; how many files are left is not told, since it is another table by now."
+        return Outcome(message, facts=facts | {"files": None})
 
 
 @action("database compact", "compact-database")
@@ -118,7 +123,9 @@ def rescale(
         raise InvalidRequest("One partition is rescaled at a time: repeat it for the others.")
     snapshot = reach.table(table).rescale(buckets, partition=partition[0] if partition else None)
     return Outcome(
-        f"{table} has {buckets} buckets" + (f" as of snapshot {snapshot.id}." if snapshot else "; no row moved.")
+        f"{table} has {counted(buckets, 'bucket')}"
+        + (f" as of snapshot {snapshot.id}." if snapshot else "; no row moved."),
+        facts={"table": table, "buckets": buckets, "snapshot": snapshot and snapshot.id},
     )
 
 
@@ -143,7 +150,7 @@ def remove_orphan_files(
         orphans += opened.remove_orphan_files(older_than=age, dry_run=dry_run, no_writers=no_writers)
     size = size_text(sum(orphan.size_bytes for orphan in orphans))
     return Outcome(
-        f"{len(orphans)} orphan files of {table} ({size}) {'would be deleted' if dry_run else 'were deleted'}.",
+        f"{'Would delete' if dry_run else 'Deleted'} {counted(len(orphans), 'orphan file')} of {table} ({size}).",
         ["orphan_file"],
         [(orphan.path,) for orphan in orphans],
         lines=[f"{orphan.path}: needed by no snapshot, tag or branch" for orphan in orphans],

@@ -8,6 +8,7 @@ from storage import InvalidRequest, NotFound, Table
 from .action import Given, Reach, action
 from .kinds import DURATION, FLAG, MOMENT, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
+from .sentences import counted
 
 _WAS_DAMAGED = " It was damaged; which files it kept cannot be told: `remove-orphan-files` deletes them."
 
@@ -55,7 +56,7 @@ def create_tag(
             raise NotFound(f"{table} has no snapshot.")
         snapshot_id = snapshot.id
     made = opened.tags.create(tag, snapshot_id=snapshot_id, replace=replace, time_retained=time_retained)
-    return Outcome(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
+    return _named(table, made.name, made.snapshot.id)
 
 
 def _first_since(opened: Table, table: str, moment: datetime) -> int:
@@ -83,16 +84,16 @@ def replace_tag(
         # Raises NotFound: a misspelt name would be one more tag.
         opened.tags.get(tag)
     made = opened.tags.create(tag, snapshot_id=snapshot_id, replace=True, time_retained=time_retained)
-    return Outcome(f"Tag {made.name} of {table} names snapshot {made.snapshot.id}.")
+    return _named(table, made.name, made.snapshot.id)
 
 
 @action("tag create-due", "create-due-tag", also={"trigger_tag_automatic_creation": ("table",)})
 def create_due_tag(reach: Reach, table: TheTable) -> Outcome:
     """Create the tag of the last period that is over, as the table's options ask for."""
     made = reach.table(table).tags.create_due()
-    return Outcome(
-        f"Tag {made.name} of {table} names snapshot {made.snapshot.id}." if made else f"{table} has no tag due."
-    )
+    if made is None:
+        return Outcome(f"{table} has no tag due.", facts={"table": table, "tag": None, "snapshot": None})
+    return _named(table, made.name, made.snapshot.id)
 
 
 @action("tag rename", "rename-tag")
@@ -104,14 +105,14 @@ def rename_tag(
 ) -> Outcome:
     """Give a tag another name."""
     reach.table(table).tags.rename(tag, target_tag)
-    return Outcome(f"Tag {tag} of {table} is called {target_tag}.")
+    return Outcome(f"Tag {tag} of {table} is called {target_tag}.", facts={"table": table, "tag": target_tag})
 
 
 @action("tag expire", "expire-tags")
 def expire_tags(reach: Reach, table: TheTable) -> Outcome:
     """Delete the tags whose time is over, and the files that nobody needs then."""
     expired = reach.table(table).tags.expire()
-    message = f"{len(expired)} tags of {table} expired{': ' if expired else ''}{', '.join(expired)}."
+    message = f"{counted(len(expired), 'tag')} of {table} expired{': ' if expired else ''}{', '.join(expired)}."
     return Outcome(message, ["expired_tags"], [(name,) for name in expired])
 
 
@@ -131,8 +132,8 @@ def delete_tag(
             tags.get(name)
     for name in names:
         tags.delete(name)
-    deleted = f"Tag {tag} of {table} is" if len(names) == 1 else f"Tags {', '.join(names)} of {table} are"
-    return Outcome(f"{deleted} deleted.{_WAS_DAMAGED if were_damaged else ''}")
+    deleted = f"Deleted tag{'' if len(names) == 1 else 's'} {', '.join(names)} of {table}."
+    return Outcome(f"{deleted}{_WAS_DAMAGED if were_damaged else ''}", facts={"table": table, "tags": names})
 
 
 def _tags_in(table: Table, text: str) -> list[str]:
@@ -144,3 +145,8 @@ def _tags_in(table: Table, text: str) -> list[str]:
         return [table.tags.get(text).name]
     except NotFound:
         return names
+
+
+def _named(table: str, tag: str, snapshot_id: int) -> Outcome:
+    message = f"Tag {tag} of {table} names snapshot {snapshot_id}."
+    return Outcome(message, facts={"table": table, "tag": tag, "snapshot": snapshot_id})

@@ -1,10 +1,12 @@
 """The console script: obeys the command line, and ends the process with its exit code."""
 
 import atexit
+import json
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import NoReturn
 
 import click
@@ -36,7 +38,7 @@ def _leave(exit_codes: Sequence[int]) -> None:
 
 
 def answer() -> NoReturn:
-    """Obey the command line and exit: 0, 1 for what was found broken, 2 for an error, which is told in one line."""
+    """Obey the command line and exit: 0, 1 for what was found broken, 2 for an error: a line, as JSON with `--format json`."""
     try:
         code = cli.main(prog_name="snapline", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -63,5 +65,7 @@ def answer() -> NoReturn:
 
 
 def _fail(message: str) -> NoReturn:
-    print(f"Error: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    wants_json = "--format=json" in sys.argv or ("--format", "json") in pairwise(sys.argv)
+    print(json.dumps({"error": line}) if wants_json else f"Error: {line}", file=sys.stderr)
     sys.exit(2)

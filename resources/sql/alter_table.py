@@ -199,7 +199,7 @@ def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exist
     snapshot = table.drop_partition(*partitions)
     if snapshot is None and not if_exists:
         raise NotFound(f"{table.identifier} has no such partition. IF EXISTS lets it be.")
-    return Result(f"Snapshot {snapshot.id}: the partition is gone." if snapshot else "There was no such partition.")
+    return Result(f"Snapshot {snapshot.id}: dropped the partition." if snapshot else "There was no such partition.")
 
 
 def _boolean(key: str, text: str) -> bool:

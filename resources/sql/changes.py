@@ -21,6 +21,7 @@ from storage.sql.dialect import HINT_OPTIONS, shown
 from storage.sql.predicate_text import literal_of
 from storage.sql.pure_expression import is_of_row_alone
 
+from ..actions import counted
 from .default_words import default_tree, is_default
 from .engine import APPEND, DYNAMIC, OVERWRITE
 from .fill import Fill
@@ -275,8 +276,8 @@ def written(target: Table, snapshot: Any, verb: str) -> Result:
             f"Snapshot {snapshot.id} of {target.identifier} is committed; how many rows it added cannot be read: {error}"
         )
     return Result(
-        f"Snapshot {snapshot.id} of {target.identifier}: {changes.rows_added} rows in {changes.files_added} files added, "
-        f"{changes.files_deleted} files replaced."
+        f"Snapshot {snapshot.id} of {target.identifier}: {counted(changes.rows_added, 'row')} in "
+        f"{counted(changes.files_added, 'file')} added, {counted(changes.files_deleted, 'file')} replaced."
     )
 
 

@@ -50,7 +50,7 @@ class Definitions:
             if name in self._session.catalog_names():
                 return Result(self._as_it_is(name, options))
             self._session.registry.create(name, options, if_not_exists=if_not_exists)
-            return Result(f"Catalog {name} is there. USE CATALOG {name} makes it the current one.")
+            return Result(f"Created catalog {name}. USE CATALOG {name} makes it the current one.")
 
         return act
 
@@ -120,7 +120,7 @@ class Definitions:
 
         def act() -> Result:
             catalog.create_database(name, if_not_exists=if_not_exists)
-            return Result(f"Database {name} is there.")
+            return Result(f"Created database {name}.")
 
         return act
 
@@ -136,7 +136,7 @@ class Definitions:
             if if_exists and name not in catalog.databases():
                 return Result(f"There is no database {name}; nothing was dropped.")
             catalog.drop_database(name, if_exists=if_exists, cascade=cascade)
-            return Result(f"Database {name} is gone.")
+            return Result(f"Dropped database {name}.")
 
         return act
 

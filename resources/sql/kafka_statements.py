@@ -68,8 +68,9 @@ class KafkaStatements:
                 is_new = catalog.kafka_tables.create(made, if_not_exists=if_not_exists, or_replace=or_replace)
             except StorageError as error:
                 raise at(node, error) from None
-            stays = "" if is_new else " already; it stays as it is"
-            return Result(f"Kafka table {place.identifier} is there{stays}.")
+            if is_new:
+                return Result(f"Created Kafka table {place.identifier}.")
+            return Result(f"Kafka table {place.identifier} exists already; it stays as it is.")
 
         return act
 

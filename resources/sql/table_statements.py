@@ -45,8 +45,8 @@ class TableStatements:
             def define() -> Result:
                 table = create(None)
                 if is_there:
-                    return Result(f"Table {table.identifier} is there already; it stays as it is.")
-                return Result(f"Table {table.identifier} is there.")
+                    return Result(f"Table {table.identifier} exists already; it stays as it is.")
+                return Result(f"Created table {table.identifier}.")
 
             return define
         prepared = self._prepare(take(query))

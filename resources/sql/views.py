@@ -76,8 +76,9 @@ class ViewStatements:
                 )
             except StorageError as error:
                 raise at(name, error) from None
-            stays = "" if written else " already; it stays as it is"
-            return Result(f"View {place.identifier} is there{stays}.")
+            if written:
+                return Result(f"Created view {place.identifier}.")
+            return Result(f"View {place.identifier} exists already; it stays as it is.")
 
         return act
 
@@ -93,7 +94,7 @@ class ViewStatements:
 
         def act() -> Result:
             held[name.name] = (place.catalog, view)
-            return Result(f"View {name.name} is there until the session ends.")
+            return Result(f"Created view {name.name} until the session ends.")
 
         return act
 

@@ -53,7 +53,7 @@ def test_a_value_of_a_partition_holds_any_sign_on_the_command_line(run: Run) -> 
     for number, day in enumerate(("a,b", "a;b", "a/b")):
         assert run("partition", "drop", "shop.days", "--partition", f"day={day}")[0] == 0
         assert ids() == [*range(number + 1, 6)]
-    assert "day=a, day=b of shop.days is gone" in call(run, "drop_partition('shop.days', 'day=a;day=b')")[1]
+    assert "Dropped day=a, day=b of shop.days" in call(run, "drop_partition('shop.days', 'day=a;day=b')")[1]
     assert ids() == []
 
 
@@ -77,16 +77,18 @@ def test_snapshots_expire_by_paimons_order_of_arguments(run: Run) -> None:
     assert (
         call(run, "expire_snapshots('shop.days', 4, 2, '1 d', NULL, NULL, NULL, TRUE)")[1]
         .splitlines()[-1]
-        .startswith("2 snapshots")
+        .startswith("Would delete 2 snapshots")
     )
     assert "'max_deletes'" in call(run, "expire_snapshots('shop.days', 4, 2, '1 d', 1)")[2]
     # The table's own age, an hour, protects what neither number says.
-    assert call(run, "expire_snapshots('shop.days', retain_min => 2)")[1].startswith("0 snapshots")
+    assert call(run, "expire_snapshots('shop.days', retain_min => 2)")[1].startswith("Deleted 0 snapshots")
     assert (
         "--retain-max = 2 cannot be all"
         in run("expire-snapshots", "shop.days", "--retain-max", "2", "--retain-min", "5")[2]
     )
-    assert run("expire-snapshots", "shop.days", "--retain-max", "4", "--retain-min", "2")[1].startswith("2 snapshots")
+    assert run("expire-snapshots", "shop.days", "--retain-max", "4", "--retain-min", "2")[1].startswith(
+        "Deleted 2 snapshots"
+    )
     assert "older_than: " in call(run, "expire_snapshots('shop.days', 4, 2, 'x')")[2]
 
 
@@ -120,8 +122,8 @@ def test_a_tag_with_a_comma_in_its_name_can_be_deleted(run: Run) -> None:
     run("tag", "create", "shop.days", "a,b")
     run("tag", "create", "shop.days", "a")
     run("tag", "create", "shop.days", "c")
-    assert run("tag", "delete", "shop.days", "a,b")[1] == "Tag a,b of shop.days is deleted.\n"
-    assert run("tag", "delete", "shop.days", "a,c,a")[1] == "Tags a, c of shop.days are deleted.\n"
+    assert run("tag", "delete", "shop.days", "a,b")[1] == "Deleted tag a,b of shop.days.\n"
+    assert run("tag", "delete", "shop.days", "a,c,a")[1] == "Deleted tags a, c of shop.days.\n"
 
 
 def _commands(group: click.Group, *words: str) -> list[tuple[tuple[str, ...], click.Command]]:
@@ -153,8 +155,10 @@ def test_every_command_answers_in_each_format(words: tuple[str, ...], command: c
 
 def test_what_is_shown_to_people_is_told_to_programs(run: Run) -> None:
     shown = json.loads(run("expire-snapshots", "shop.days", "--retain-last", "1", "--dry-run", "--format", "json")[1])
-    assert shown[-1]["result"].startswith("5 snapshots and ")
-    assert any("is the last that needs it" in each["result"] for each in shown)
+    (answer,) = shown
+    assert (answer["table"], answer["snapshots"], answer["deleted"]) == ("shop.days", [1, 2, 3, 4, 5], False)
+    assert answer["files"] == len(answer["lines"]) > 0
+    assert all("is the last that needs it" in line for line in answer["lines"])
     assert json.loads(run("recovery", "list", "--format", "json")[1]) == []
     assert json.loads(run("lineage", "rebuild", "--format", "json")[1])[0]["result"].startswith("Read the lineage of 6")
 

@@ -109,12 +109,12 @@ def test_noun_and_verb_do_what_the_older_spellings_do(run: Run) -> None:
     shown = json.loads(run("tag", "list", "shop.orders", "--format", "json")[1])
     assert [(each["tag"], each["snapshot"]) for each in shown] == [("first", 1), ("newest", 2)]
     assert run("tags", "shop.orders")[1] == run("tag", "list", "shop.orders")[1]
-    assert run("tag", "delete", "shop.orders", "first,newest")[1] == "Tags first, newest of shop.orders are deleted.\n"
+    assert run("tag", "delete", "shop.orders", "first,newest")[1] == "Deleted tags first, newest of shop.orders.\n"
     assert run("snapshot", "rollback", "shop.orders", "--snapshot", "1")[0] == 0
-    assert run("snapshot", "expire", "shop.orders", "--retain-last", "1")[1].startswith("2 snapshots and ")
+    assert run("snapshot", "expire", "shop.orders", "--retain-last", "1")[1].startswith("Deleted 2 snapshots and ")
     assert run("consumer", "reset", "shop.orders", "report", "--snapshot", "3")[0] == 0
     assert run("consumer", "clear", "shop.orders", "--including", "re.*")[1].endswith(
-        "1 consumers of shop.orders are forgotten.\n"
+        "1 consumer of shop.orders forgotten.\n"
     )
 
 
@@ -127,7 +127,10 @@ def test_an_action_answers_in_json(run: Run) -> None:
     assert json.loads(run("snapshot", "why-kept", "shop.orders", "1", "--format", "json")[1])[-1] == {
         "holder": "tag held"
     }
-    assert run("branch", "create", "--name", "fix", "shop.orders", "--format", "csv")[1].splitlines()[0] == "result"
+    assert (
+        run("branch", "create", "--name", "fix", "shop.orders", "--format", "csv")[1].splitlines()[0]
+        == "result,branch,tables"
+    )
     described = json.loads(run("table", "describe", "shop.orders", "--format", "json")[1])
     assert described[0] == {
         "kind": "column",

@@ -52,6 +52,37 @@ def run(shop: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
+def test_an_error_is_a_line_and_json_for_those_who_asked_for_json(run: Run) -> None:
+    code, out, said = run("table", "compact", "shop.nope")
+    assert (code, out) == (2, "")
+    assert said.startswith("Error: ")
+    for form in (["--format", "json"], ["--format=json"]):
+        code, out, shown = run("table", "compact", "shop.nope", *form)
+        assert (code, out, json.loads(shown)) == (2, "", {"error": said.removeprefix("Error: ").strip()})
+
+
+def test_what_was_done_is_told_to_programs_by_names(run: Run) -> None:
+    def answer_of(*words: str) -> dict[str, Any]:
+        (answer,) = json.loads(run(*words, "--format", "json")[1])
+        return answer
+
+    assert answer_of("tag", "create", "shop.orders", "held") == {
+        "result": "Tag held of shop.orders names snapshot 1.",
+        "table": "shop.orders",
+        "tag": "held",
+        "snapshot": 1,
+    }
+    assert answer_of("branch", "create", "shop.orders", "shop.totals", "--name", "b")["tables"] == [
+        "shop.orders",
+        "shop.totals",
+    ]
+    assert answer_of("branch", "merge", "shop.orders", "b")["snapshot"] is None
+    assert answer_of("table", "rescale", "shop.orders", "--buckets", "2")["snapshot"] == 2
+    compacted = answer_of("table", "compact", "shop.orders")
+    assert (compacted["snapshot"], compacted["files_before"], compacted["files"]) == (None, 1, 1)
+    assert answer_of("snapshot", "expire", "shop.orders", "--retain-last", "1")["snapshots"] == [1]
+
+
 def test_a_query_answers_as_table_json_and_csv(run: Run) -> None:
     sql = "SELECT id, price, what FROM shop.orders ORDER BY id"
     code, out, _ = run("query", sql)
@@ -326,7 +357,7 @@ def test_tags_are_kept_for_a_time_renamed_and_expired(run: Run, shop: Session) -
     run("create-tag", "shop.orders", "--name", "b", "--time-retained", "30 d")
     run("rename-tag", "shop.orders", "--name", "b", "--to", "c")
     time.sleep(0.01)
-    assert run("expire-tags", "shop.orders")[1] == "1 tags of shop.orders expired: a.\n"
+    assert run("expire-tags", "shop.orders")[1] == "1 tag of shop.orders expired: a.\n"
     assert [tag.name for tag in shop.table("shop.orders").tags.list()] == ["c"]
     assert run("create-due-tag", "shop.orders")[1] == "shop.orders has no tag due.\n"
 
@@ -340,11 +371,12 @@ def test_partitions_are_dropped_and_expire(run: Run, shop: Session) -> None:
     )
     days.write(pa.table({"day": ["2020-01-01", "2020-01-02", "9999-01-01"], "n": [1, 2, 3]}))
     assert (
-        "day=2020-01-01 of shop.days is gone" in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
+        "Dropped day=2020-01-01 of shop.days, by snapshot"
+        in run("drop-partition", "shop.days", "--partition", "day=2020-01-01")[1]
     )
     assert (
         run("expire-partitions", "shop.days", "--dry-run")[1]
-        == "day=2020-01-02\n1 partitions of shop.days would be dropped.\n"
+        == "day=2020-01-02\nWould drop 1 partition of shop.days.\n"
     )
     run("expire-partitions", "shop.days")
     assert days.to_arrow()["n"].to_pylist() == [3]
@@ -358,7 +390,7 @@ def test_branches_of_several_tables_are_published_together(run: Run, shop: Sessi
     assert run("branch", "publish", "--name", "fix", *names)[0] == 0
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 1
     assert run("branch", "recover")[1] == "No publication is open.\n"
-    assert run("branch", "delete", "--name", "fix", *names)[1] == "Branch fix is gone from shop.orders, shop.totals.\n"
+    assert run("branch", "delete", "--name", "fix", *names)[1] == "Deleted branch fix of shop.orders, shop.totals.\n"
     assert "Existing branches: none but main" in run("branch", "publish", "--name", "fix", *names)[2]
 
 
@@ -366,9 +398,7 @@ def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
     orders = shop.table("shop.orders")
     assert run("create-branch", "shop.orders", "--name", "fix")[0] == 0
     orders.on_branch("fix").write(pa.table({"id": [1], "price": [9], "what": ["fixed"]}))
-    assert (
-        "has taken 1 snapshots over from branch fix (clean)" in run("merge-branch", "shop.orders", "--name", "fix")[1]
-    )
+    assert "has taken 1 snapshot over from branch fix (clean)" in run("merge-branch", "shop.orders", "--name", "fix")[1]
     orders.on_branch("fix").write(pa.table({"id": [2], "price": [9], "what": ["fixed"]}))
     orders.write(pa.table({"id": [2], "price": [8], "what": ["nightly"]}))
     code, _, error = run("replace-main-branch", "shop.orders", "--name", "fix")
@@ -539,7 +569,7 @@ def test_merges_and_publications_say_which_snapshot_they_made(run: Run, shop: Se
         shown = run(command, "shop.orders", "--name", "fix")[1]
         newest = orders.snapshot()
         assert newest is not None
-        assert shown == f"shop.orders has taken 1 snapshots over from branch fix (clean), by snapshot {newest.id}.\n"
+        assert shown == f"shop.orders has taken 1 snapshot over from branch fix (clean), by snapshot {newest.id}.\n"
     assert "has taken nothing over from branch fix" in run("merge-branch", "shop.orders", "--name", "fix")[1]
     orders.on_branch("fix").write(pa.table({"id": [9], "price": [9], "what": ["fixed"]}))
     shown = run("branch", "publish", "--name", "fix", "shop.orders")[1]
@@ -560,10 +590,10 @@ def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session)
         Path(path).write_bytes(Path(path).read_bytes()[:20])
     assert "delete-tag --name bad" in run("check", "shop.orders")[1]
     assert run("tags", "shop.orders")[0] == 2
-    assert "is deleted. It was damaged" in run("delete-tag", "shop.orders", "--name", "bad")[1]
+    assert "Deleted tag bad of shop.orders. It was damaged" in run("delete-tag", "shop.orders", "--name", "bad")[1]
     assert "is forgotten. It was damaged." in run("reset-consumer", "shop.orders", "--name", "bad")[1]
     assert run("check", "shop.orders")[1] == "shop.orders is sound.\n"
-    assert run("delete-tag", "shop.orders", "--name", "good")[1] == "Tag good of shop.orders is deleted.\n"
+    assert run("delete-tag", "shop.orders", "--name", "good")[1] == "Deleted tag good of shop.orders.\n"
     assert run("reset-consumer", "shop.orders", "--name", "good")[1] == "Consumer good of shop.orders is forgotten.\n"
 
 

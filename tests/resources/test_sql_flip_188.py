@@ -58,7 +58,7 @@ def test_a_table_is_really_created(orders: Sql, session: Session) -> None:
     assert session.table("db_name.copied").schema.fields == table.schema.fields
     with pytest.raises(AlreadyExists, match="Line 1, column 14"):
         orders("CREATE TABLE orders (a INT)")
-    assert "is there" in orders("CREATE TABLE IF NOT EXISTS orders (a INT)")
+    assert "exists already" in orders("CREATE TABLE IF NOT EXISTS orders (a INT)")
     with pytest.raises(InvalidRequest, match="partition"):
         orders("CREATE TABLE wrong (id INT PRIMARY KEY NOT ENFORCED, day STRING) PARTITIONED BY (day)")
 

@@ -86,17 +86,19 @@ def test_upkeep_by_paimons_parameters(table: Sql) -> None:
     table("CREATE TABLE u (id INT)")
     rows = table("CALL sys.compact_database(including_tables => '.*\\.[tu]', excluding_tables => '.*\\.u')")
     assert [name for name, _ in rows] == ["default.t"]
-    assert table("CALL sys.expire_snapshots(table => 't', retain_max => 3, dry_run => TRUE)").startswith("2 snapshots")
+    assert table("CALL sys.expire_snapshots(table => 't', retain_max => 3, dry_run => TRUE)").startswith(
+        "Would delete 2 snapshots"
+    )
     said = table("CALL sys.expire_snapshots(table => 't', retain_min => 4, older_than => '2999-01-01 00:00:00')")
-    assert said.startswith("1 snapshots")
+    assert said.startswith("Deleted 1 snapshot")
     assert table(
         "CALL sys.expire_snapshots(table => 't', retain_max => 2, retain_min => 1, older_than => '1 d')"
-    ).startswith("2 ")
+    ).startswith("Deleted 2 ")
     assert (
         table("CALL sys.remove_orphan_files(table => 't', older_than => '2020-01-01 00:00:00', parallelism => 4)") == []
     )
     assert table("CALL sys.remove_orphan_files(table => 'default.*', dry_run => TRUE, mode => 'local')") == []
-    assert "day=a of t is gone as of snapshot" in table("CALL sys.drop_partition('t', 'day=a')")
+    assert "Dropped day=a of t, by snapshot" in table("CALL sys.drop_partition('t', 'day=a')")
     assert ids(table) == [1]
     assert table("CALL sys.clear_consumers(table => 't', includingConsumers => 'x.*')") == []
     table("CALL sys.create_branch(table => 't', branch => 'b')")

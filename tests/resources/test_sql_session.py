@@ -125,7 +125,7 @@ def test_statements_come_from_the_command_line_a_file_or_standard_input(
     script.write_text("-- two tables\nCREATE TABLE a (id INT);\nINSERT INTO a VALUES (1), (2);\n")
     assert run("-f", str(script)) == (
         0,
-        "Table default.a is there.\nSnapshot 1 of default.a: 2 rows in 1 files added, 0 files replaced.\n",
+        "Created table default.a.\nSnapshot 1 of default.a: 2 rows in 1 file added, 0 files replaced.\n",
     )
     code, said = run("--format", "json", "SELECT id FROM a ORDER BY id")
     assert code == 0 and json.loads(said) == [{"id": 1}, {"id": 2}]
@@ -142,7 +142,7 @@ def test_the_shell_goes_on_after_an_error(session: Session, monkeypatch: pytest.
     said = io.StringIO()
     console = Console(file=said, width=200)
     run_shell(session.statements, "duckdb", "table", console, tmp_path / "history")
-    assert "Table default.t is there." in said.getvalue()
+    assert "Created table default.t." in said.getvalue()
     assert "There is no column 'nope'" in said.getvalue()
     assert "Snapshot 1" in said.getvalue()
     tags = ["sys.create_tag(", "sys.create_tag_from_timestamp(", "sys.create_tag_from_watermark("]

@@ -27,7 +27,7 @@ def shop(sql: Sql) -> Sql:
 
 def test_a_view_is_read_as_its_query(shop: Sql, session: Session, engine: str) -> None:
     assert shop("CREATE VIEW shop.dear AS SELECT id, `a b`, price * 2 AS twice FROM shop.orders WHERE price > 2") == (
-        "View shop.dear is there."
+        "Created view shop.dear."
     )
     assert shop("SELECT id FROM shop.dear ORDER BY id") == [(2,), (3,)]
     assert shop("SELECT d.`a b`, count(*) FROM shop.dear AS d JOIN shop.orders o ON d.id = o.id GROUP BY 1") == [
@@ -84,7 +84,7 @@ def test_what_reads_a_view_was_made_from_the_tables_below(shop: Sql, session: Se
 
 def test_views_are_altered_and_dropped(shop: Sql, session: Session) -> None:
     shop("USE shop; CREATE VIEW v TBLPROPERTIES ('k' = '1') AS SELECT id FROM orders")
-    assert shop("CREATE VIEW IF NOT EXISTS v AS SELECT 1 AS one") == "View shop.v is there already; it stays as it is."
+    assert shop("CREATE VIEW IF NOT EXISTS v AS SELECT 1 AS one") == "View shop.v exists already; it stays as it is."
     shop("ALTER VIEW v AS SELECT max(id) AS top FROM orders")
     assert shop("SELECT top FROM v") == [(3,)]
     assert shop("SHOW TBLPROPERTIES v") == [("k", "1")]
