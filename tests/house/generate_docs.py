@@ -93,7 +93,8 @@ def cli_page() -> str:
     """The help of every command, those of a group behind it."""
     answers = (
         'Bad input is answered by one line on standard error and exit code 2; with `--format json` it is `{"error": …}`. '
-        "What was done is a sentence, with `--format json` a row of it (`result`) and of what it names: snapshot, tag, number of files."
+        "What was done is a sentence, with `--format json` a row of it (`result`) and of what it names: snapshot, tag, number "
+        "of files."
     )
     parts = ["# Commands", "", answers, ""]
     settings = {**cli.context_settings, "max_content_width": 110, "terminal_width": 110}
