@@ -11,6 +11,9 @@ _WHOLE = "[ ]*[+-]?[0-9]+[ ]*"
 _REAL = "[ ]*[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
 _NO_NUMBER = r"\s*(?i:[+-]?inf(inity)?|nan)\s*"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# What follows a day is left out of it, as Spark does.
+_DATE = " *[0-9]{4}(-[0-9]{1,2}(-[0-9]{1,2}([ T].*)?)?)? *"
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _MOMENT = _DAY + "([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?)?"
 
 
@@ -75,20 +78,34 @@ def _from_text(sql: str, to: SparkType) -> str:
     if to.is_decimal:
         return _matching(sql, _REAL, to)
     if to == DATE:
-        return _matching(sql, _DAY, to)
+        return _matching(sql, _DATE, to, _date(sql))
     if to in (TIMESTAMP, TIMESTAMP_NTZ):
         return _matching(sql, _MOMENT, to)
     if to == BOOLEAN:
-        return _matching(sql, "(?i)true|false", to)
+        truths = ", ".join(f"'{word}'" for word in _TRUE)
+        return _matching(sql, f" *(?i:{'|'.join((*_TRUE, *_FALSE))}) *", to, f"(lower(trim({sql})) IN ({truths}))")
     if to == st.BINARY:
         return f"encode({sql})"
     raise InvalidRequest(f"A cast of a text to {to} is not known on DuckDB. Use the engine spark.")
 
 
-def _matching(sql: str, pattern: str, to: SparkType) -> str:
-    """The cast of a text of one form; others, which Spark and DuckDB each read in their own ways, are an error."""
-    wrong = f"error('a text is no {to} that is known here: ' || {sql})"
+def _date(sql: str) -> str:
+    """A year, a month or a day as a day: what is not said is 1."""
+    year = f"CAST(regexp_extract({sql}, '^ *([0-9]{{4}})', 1) AS INTEGER)"
+    month, day = (
+        f"coalesce(try_cast(regexp_extract({sql}, '^ *[0-9]{{4}}{'-[0-9]{1,2}' * before}-([0-9]{{1,2}})', 1) AS INTEGER), 1)"
+        for before in (0, 1)
+    )
+    return f"make_date({year}, {month}, {day})"
+
+
+def _matching(sql: str, pattern: str, to: SparkType, value: str = "") -> str:
+    """The cast of a text of one form; others, which Spark and DuckDB each read in their own ways, are an error. `value`: what
+    a text of that form is, if not what DuckDB's cast makes of it.
+    """
+    wrong = f"error('a text is no {to} that is known here (Spark may read it: use the engine spark): ' || {sql})"
+    value = value or f"CAST(trim({sql}) AS {to.duckdb})"
     return (
         f"(CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_full_match({sql}, '{pattern}') THEN "
-        f"CAST(trim({sql}) AS {to.duckdb}) ELSE CAST({wrong} AS {to.duckdb}) END)"
+        f"{value} ELSE CAST({wrong} AS {to.duckdb}) END)"
     )

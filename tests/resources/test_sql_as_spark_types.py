@@ -81,3 +81,27 @@ def test_an_empty_array_or_map_is_stored(session: Session) -> None:
 def test_functions_that_spark_has_not_are_refused(sql: Sql, call: str) -> None:
     with pytest.raises(StorageError):
         sql(f"SELECT {call}")
+
+
+TRUTHS = ("yes", " Y ", "t", "1", "TRUE", "no", "N", "f", "0", "False", "on", "", "2", "tr ue")
+DAYS = ("2024", "2024-2", "2024-02", " 2024-1-9 ", "2024-01-09", "2024-01-09 12:00:00", "2024-01-09Tx", "0001-1-1")
+DAYS += ("2024-02-30", "2024-13", "2024-00", "24", "2024-", "2024-1-", "2024/01/01", "2024-1T", "2024-1-9x", "")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("to", "texts"), [("BOOLEAN", TRUTHS), ("DATE", DAYS)])
+def test_texts_are_cast_as_spark_casts_them(session: Session, to: str, texts: tuple[str, ...]) -> None:
+    """The same value on both engines, or an error on both."""
+
+    def cast(text: str, engine: str) -> object:
+        try:
+            [row] = (
+                session.sql(f"SELECT CAST(s AS {to}) AS v FROM VALUES ('{text}') AS t(s)", engine)
+                .to_arrow()
+                .to_pylist()
+            )
+        except StorageError:
+            return "refused"
+        return row["v"]
+
+    assert {text: cast(text, "duckdb") for text in texts} == {text: cast(text, "spark") for text in texts}
