@@ -187,25 +187,34 @@ class BranchSet:
         *,
         points: Mapping[str, tuple[int, str]] | None = None,
         heads: Mapping[str, tuple[int, str]] | None = None,
+        given_up: Mapping[str, int] | None = None,
     ) -> dict[str, Verdict]:
         """Make the rows of every main those of its branch, by one commit on top of each, all or none; returns the verdicts.
 
         Only what each main did up to the snapshot in `until` is replaced; tables without one are merged as by `publish`.
         `properties`: those of each commit; `made_from` may say better, once the tables before have their commits.
         `points`: a snapshot of mains, by number and identity, that the branch was made for. `heads`: the newest snapshots that
-        branches had when they were judged, by number and identity (0: none).
+        branches had when they were judged, by number and identity (0: none). `given_up`: the snapshot of mains after which what
+        they did counts as taken back.
         Raises CommitConflict, before anything is done, if a main has moved on, or does not have that snapshot, or a branch has
         been written to since it was judged. Its history stays.
         InvalidRequest that names tables given that are not among these.
         """
-        given_by_name = (("until", until), ("properties", properties), ("points", points or {}), ("heads", heads or {}))
-        for what, named in given_by_name:
-            self._refuse_others(what, named)
+        for what, named in (("until", until), ("properties", properties), ("points", points), ("heads", heads)):
+            self._refuse_others(what, named or {})
+        self._refuse_others("given_up", given_up or {})
         for given in properties.values():
             refuse_own_properties(given)
         return self._publish(
             Publication(
-                "", self.branch, {}, False, adopted=dict(until), properties=dict(properties), points=dict(points or {})
+                "",
+                self.branch,
+                {},
+                False,
+                adopted=dict(until),
+                properties=dict(properties),
+                points=dict(points or {}),
+                given_up=dict(given_up or {}),
             ),
             made_from,
             heads,

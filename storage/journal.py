@@ -47,6 +47,7 @@ class Publication:
     a main that adopts must still have, by number and identity. `origins`: what tells each branch from a later one of its name,
     for those that have an ORIGIN. `taken`: the newest snapshot of each branch when it was judged, by number and identity (0: it
     had none): that is published, whatever is written to the branch meanwhile; none of a branch that becomes main itself.
+    `given_up`: of tables in `adopted`, the snapshot of main after which what main did is given up.
     `token` tells it from any other one of its number: who has slept may give a number that was forgotten, for a moment. Those of
     versions before have none.
     """
@@ -63,6 +64,7 @@ class Publication:
     token: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    given_up: Mapping[str, int] = field(default_factory=dict)
 
     def first_judged(self, name: str) -> int:
         """The first snapshot of a table's main, and of its branch, by which it is told whether main can take the branch over."""
@@ -93,6 +95,7 @@ class Publication:
             "token": self.token,
             "origins": dict(self.origins),
             "taken": {name: list(point) for name, point in self.taken.items()},
+            "givenUp": dict(self.given_up),
         }
         return json.dumps(sealed(value, self.name), indent=2)
 
@@ -100,10 +103,9 @@ class Publication:
     def from_json(cls, name: str, content: str, source: str) -> "Publication":
         """Read a journal file. Raises CorruptData that names `source`."""
         value = read_document(content, source, name)
-        parts = [
-            value.get(key, {}) for key in ("before", "adopted", "properties", "common", "points", "origins", "taken")
-        ]
-        before, adopted, properties, common, points, origins, taken = parts
+        keys = ("before", "adopted", "properties", "common", "points", "origins", "taken", "givenUp")
+        parts = [value.get(key, {}) for key in keys]
+        before, adopted, properties, common, points, origins, taken, given_up = parts
         if not all(isinstance(part, dict) for part in parts) or not name.isdecimal():
             raise CorruptData(f"File {source} is damaged: it describes no publication.")
         branch = text(value.get("branch"), source, "branch")
@@ -127,6 +129,7 @@ class Publication:
             text(value.get("token", ""), source, "token"),
             {key: text(part, source, "origins") for key, part in origins.items()},
             {key: _point(part, source) for key, part in taken.items()},
+            {key: integer(part, source, "givenUp") for key, part in given_up.items()},
         )
 
 

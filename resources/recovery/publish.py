@@ -19,7 +19,6 @@ from storage import (
     SnapshotRef,
     Table,
     Verdict,
-    operation_of,
     whole_number,
 )
 
@@ -28,6 +27,7 @@ from ..session import Session
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, left_to_do, makings
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
+from .replay import is_own
 from .spoilt import ROLLED_BACK, repairs_property
 from .stages import Recovery
 from .words import PYTHON, Words
@@ -80,12 +80,12 @@ def publish(
     if pending:
         branches = session.catalog.branch_set(recovery.branch, pending)
         verdicts = branches.verdicts()
-        until = _until(recovery, verdicts, discard_main, words)
+        until, given_up = _until(recovery, verdicts, discard_main, words)
         made_from = MadeFrom(session, recovery, assets)
         points = {} if discard_main else _points(recovery, until)
         judged = {name: heads[name] for name in pending}
         properties = {name: made_from(name, heads[name][0]) for name in until}
-        branches.adopt(until, properties, made_from, points=points, heads=judged)
+        branches.adopt(until, properties, made_from, points=points, heads=judged, given_up=given_up)
     if discard_main:
         overrides += _given_up(session, recovery)
     _remember(session, recovery.record, overrides)
@@ -226,11 +226,12 @@ def _given_up(session: Session, recovery: Recovery) -> list[str]:
     given_up = []
     for name, record in recovery.tables.items():
         snapshots = session.catalog.table(name).snapshots.all()
-        own = f"ADOPT of branch {recovery.branch} in "
         replaced = [
             snapshot.id
             for snapshot in snapshots
-            if snapshot.time_ms >= recovery.record.created_ms and (operation_of(snapshot) or "").startswith(own)
+            if snapshot.time_ms >= recovery.record.created_ms
+            and snapshot.operation == "ADOPT"
+            and is_own(snapshot, recovery.branch)
         ]
         lost = [
             f"{snapshot.id} by {snapshot.commit_user}"
@@ -264,31 +265,35 @@ def _not_made_anew(
     ]
 
 
-def _until(recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words) -> dict[str, int]:
-    """Up to which snapshot each main is replaced; tables without one are merged. Raises CommitConflict."""
+def _until(
+    recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Up to which snapshot each main is replaced; tables without one are merged. And after which snapshot what production has
+    done on it is given up, if it has done anything. Raises CommitConflict.
+    """
     until: dict[str, int] = {}
+    given_up: dict[str, int] = {}
     refused: list[str] = []
     known = recovery.tables
     for name, verdict in verdicts.items():
         record = known[name]
         lost = [snapshot for snapshot in verdict.lost if snapshot.id > (record.main or 0)]
         behind = _rolled_behind(recovery, name, record.main or 0)
-        later = [
-            f"{snapshot.id} by {snapshot.commit_user}"
-            for snapshot in (*lost, *behind)
-            if recovery.is_productions(snapshot)
-        ]
+        later = [snapshot for snapshot in (*lost, *behind) if recovery.is_productions(snapshot)]
+        if later and discard_main:
+            given_up[name] = min(snapshot.id for snapshot in later) - 1
         if not later or discard_main:
             # What else there is was published by this recovery, or was taken back.
             until[name] = max(record.main or 0, 0 if verdict.judged is None else verdict.judged.id)
         elif verdict.kind != "disjoint" or record.branch_at != record.main:
-            refused.append(f"{name} has {', '.join(later)}")
+            commits = ", ".join(f"{snapshot.id} by {snapshot.commit_user}" for snapshot in later)
+            refused.append(f"{name} has {commits}")
     if refused:
         raise CommitConflict(
             f"Recovery {recovery.branch!r} is not published, on no table: main has moved on since it began. "
             f"{'; '.join(refused)}. Replay what main got ({words.replay}), or give it up ({words.discard_main})."
         )
-    return until
+    return until, given_up
 
 
 def _rolled_behind(recovery: Recovery, name: str, main: int) -> list[Snapshot]:
@@ -348,7 +353,17 @@ class MadeFrom:
             return source
         own = self._recovery.table(name).last_change()
         is_newest = own is not None and own.branch == source.branch and own.snapshot_id <= source.snapshot_id
-        return (self._session.table(name).last_change() if is_newest else None) or source
+        return (self._published(name, own.time_ms or 0) if own is not None and is_newest else None) or source
+
+    def _published(self, name: str, since_ms: int) -> SnapshotRef | None:
+        """What the recovery has put on a table's main since a time, and is in it."""
+        main = self._session.table(name)
+        for snapshot in main.snapshots.backwards():
+            if snapshot.time_ms < since_ms:
+                break
+            if snapshot.changes_rows and is_own(snapshot, self._recovery.branch):
+                return None if main.is_taken_back(snapshot.id) else main.ref(snapshot.id)
+        return None
 
     def _repairs(self, name: str) -> dict[str, str]:
         """What the commit says that it puts right; nothing if something that it is made of is left to do."""

@@ -150,7 +150,7 @@ def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple
     backwards = [
         snapshot.id
         for snapshot in history.snapshots
-        if snapshot.id > after and snapshot.changes_rows and _takes_back(snapshot)
+        if snapshot.id > after and snapshot.changes_rows and _takes_back(snapshot) and not is_own(snapshot, recovery)
     ]
     own = [snapshot for snapshot in history.snapshots if is_own(snapshot, recovery)]
     passed = [snapshot.id for snapshot in own if snapshot.id <= after and snapshot.id in history.taken_back]

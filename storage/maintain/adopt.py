@@ -22,7 +22,7 @@ from ..write.listeners import CommitListener
 from ..write.taken_over import ids_of_branch, ids_property
 from .become import Moved, become, live_entries
 from .follow import tell_after
-from .merge_branch import copy_schemas, hold_taken
+from .merge_branch import back_properties, copy_schemas, hold_taken
 from .verdict import judge, refuse_altered
 
 
@@ -32,6 +32,7 @@ def adopt(
     *,
     until: int,
     point: tuple[int, str] | None = None,
+    gives_up: int | None = None,
     up_to: tuple[int, str] | None = None,
     commit_id: CommitId,
     properties: Mapping[str, str] | None = None,
@@ -43,8 +44,8 @@ def adopt(
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
     have the snapshot that the branch began at, or `point`, by number and identity. A repeated `commit_id` changes nothing.
-    `guard` is asked before each try. `up_to`: the snapshot of the branch, by number and identity, that is taken over, whatever
-    came after it; by default its newest.
+    What main did after the snapshot `gives_up` counts as taken back. `guard` is asked before each try. `up_to`: the snapshot of
+    the branch, by number and identity, that is taken over, whatever came after it; by default its newest.
     """
     points = made_for(branch, point)
 
@@ -59,7 +60,8 @@ def adopt(
         if earlier is not None:
             return earlier
         with suppress(Moved):
-            return _adopt_once(main, branch, up_to, refuse_later, commit_id, properties, listeners)
+            back = {} if gives_up is None else back_properties(main, gives_up)
+            return _adopt_once(main, branch, up_to, refuse_later, commit_id, {**(properties or {}), **back}, listeners)
 
 
 def _adopt_once(
@@ -68,7 +70,7 @@ def _adopt_once(
     up_to: tuple[int, str] | None,
     refuse_later: Guard,
     commit_id: CommitId,
-    properties: Mapping[str, str] | None,
+    properties: Mapping[str, str],
     listeners: Sequence[CommitListener],
 ) -> Snapshot | None:
     """One try, on top of what main is now. Raises Moved if it has become something else meanwhile."""
@@ -99,7 +101,7 @@ def _adopt_once(
             judged,
             operation="ADOPT",
             commit_id=commit_id,
-            properties={**(properties or {}), **ids_property(ids)},
+            properties={**properties, **ids_property(ids)},
             listeners=listeners,
             touches=touched.__contains__,
             guard=refuse_later,

@@ -120,7 +120,7 @@ def _take_over(
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
             if discards or _must_become(main, verdict):
-                back = _back_to(main, verdict.since or verdict.common) if verdict.lost else {}
+                back = back_properties(main, verdict.since or verdict.common) if verdict.lost else {}
                 made = become(
                     target,
                     live_entries(branch, taken),
@@ -178,7 +178,7 @@ def hold_taken(
     return nullcontext() if judged is None else held(main, judged, lambda hold: True)
 
 
-def _back_to(main: TableStore, common: int | None) -> dict[str, str]:
+def back_properties(main: TableStore, common: int | None) -> dict[str, str]:
     """The properties of a commit that takes back what main did since a snapshot; None: all."""
     snapshot = main.snapshots.find(common) if common is not None else None
     return {ROLLED_BACK_PROPERTY: str(common or 0)} if snapshot is None else rolled_back_properties(snapshot)

@@ -212,7 +212,8 @@ def _chains(history: Sequence[Snapshot]) -> "tuple[_Chain | None, dict[int, _Cha
                 # A tag kept it, of another branch: what has its number here is something else.
                 below = None
             # What also took a branch over, or went back to what has expired, counts itself.
-            newest = below if below is not None and not marks_of(snapshot) else _Chain(snapshot, below)
+            counts = below is None or bool(marks_of(snapshot)) or snapshot.operation == "ADOPT"
+            newest = _Chain(snapshot, below) if counts else below
         if newest is not None:
             chains[snapshot.id] = newest
     return newest, chains

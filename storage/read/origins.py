@@ -199,7 +199,8 @@ def _how(snapshot: Snapshot, takes_away: bool) -> str:
     there, did both (`mixed`), or has `brought` files that were there before, or elsewhere.
     """
     operation, properties = snapshot.operation, snapshot.properties or {}
-    if operation in _SHOW_AGAIN or ROLLED_BACK_PROPERTY in properties or REVERTED_PROPERTY in properties:
+    goes_back = ROLLED_BACK_PROPERTY in properties or REVERTED_PROPERTY in properties
+    if operation in _SHOW_AGAIN or (goes_back and operation != "ADOPT"):
         return "brought"
     if snapshot.commit_kind == COMPACT:
         return "copied"

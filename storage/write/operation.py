@@ -18,14 +18,14 @@ def operation_of(snapshot: Snapshot) -> str | None:
     if operation == "FENCE":
         return f"FENCE for {properties[FENCE_PROPERTY]}" if FENCE_PROPERTY in properties else operation
     branch = branch_taken_over(snapshot)
+    gave_up = {None: "", "0": ", giving up all of main's"}.get(back, f", giving up main's after {back}")
     if branch is not None and operation == "ROLLBACK":
         return f"ROLLBACK to {back} of branch {branch}"
     if branch is not None:
         what = "" if operation in (None, "MERGE") else f" ({operation})"
-        gave_up = {None: "", "0": ", giving up all of main's"}.get(back, f", giving up main's after {back}")
         return f"MERGE of branch {branch}{what}{gave_up}{in_publication if user.startswith(PUBLICATION_USER) else ''}"
     if operation == "ADOPT" and user.startswith(RECOVERY_USER):
-        return f"ADOPT of branch {user.removeprefix(RECOVERY_USER).rsplit('/', 2)[0]}{in_publication}"
+        return f"ADOPT of branch {user.removeprefix(RECOVERY_USER).rsplit('/', 2)[0]}{gave_up}{in_publication}"
     if back is not None:
         said: str | None = f"ROLLBACK to {back}"
     elif reverted is not None:

@@ -9,7 +9,7 @@ from resources import Session
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.publish import publish
 from resources.recovery.record import PUBLISHED
-from storage import CommitConflict, InvalidRequest
+from storage import CommitConflict, InvalidRequest, operation_of
 from tests.resources.recovery_schedules import Died, watched
 from tests.resources.shop import rows
 
@@ -27,15 +27,17 @@ def recovery(session: Session) -> Recovery:
     return recovery
 
 
-def die_half_way(session: Session, recovery: Recovery) -> None:
-    """Main of the source has its commit, that of the log has not."""
+def die_half_way(
+    session: Session, recovery: Recovery, before_file: str = "log/snapshot/snapshot-3", *, discard_main: bool = False
+) -> None:
+    """By default main of the source has its commit, that of the log has not."""
 
     def before(_: int, call: str) -> None:
-        if "log/snapshot/snapshot-3" in call and "create" in call:
+        if before_file in call and "create" in call:
             raise Died
 
     with pytest.raises(Died), watched(before):
-        publish(session, recovery, {})
+        publish(session, recovery, {}, discard_main=discard_main)
 
 
 def both(session: Session) -> list[list[tuple[object, ...]]]:
@@ -140,3 +142,36 @@ def test_a_branch_that_was_merged_by_hand_is_not_replayed(session: Session, reco
     recovery.correct(LOG)
     publish(session, recovery, {})
     assert both(session) == [[(1, 10), (2, 20), (3, 30), (4, 40)]] * 2
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_a_publication_gave_up_of_main_counts_as_taken_back(
+    session: Session, recovery: Recovery, dies: bool
+) -> None:
+    """Also if it died and somebody else finishes it; what it took the place of before does not."""
+    session.sql("INSERT INTO db.src VALUES (9, 90); INSERT INTO db.src VALUES (8, 80)", "duckdb")
+    if dies:
+        die_half_way(session, recovery, "src/snapshot/snapshot-5", discard_main=True)
+        session.catalog.recover()
+    publish(session, recovery, {}, discard_main=True)
+    table = session.table("db.src")
+    assert both(session) == [[(1, 10), (2, 20)]] * 2
+    newest = table.snapshot()
+    assert newest is not None
+    assert str(operation_of(newest)).startswith("ADOPT of branch fix, giving up main's after 2 in publication")
+    assert [number for number in range(1, 6) if table.is_taken_back(number)] == [3, 4]
+    assert table.check() == []
+    impact = plan_recovery(session, session.ref("db.src@3"))
+    assert impact.tables == ()
+
+
+def test_a_publication_that_somebody_else_finishes_is_made_from_what_was_right(
+    session: Session, recovery: Recovery
+) -> None:
+    """Who finishes it knows nothing of lineage: what the journal says names the branch, not main's bad snapshot."""
+    die_half_way(session, recovery, "src/snapshot/snapshot-3")
+    session.catalog.recover()
+    assert both(session) == [[(1, 10), (2, 20)]] * 2
+    assert not {"db.src@2", "db.src@3"} & {str(ref) for ref in sources_of(session.table("db.log").snapshot())}
+    publish(session, recovery, {})
+    assert plan_recovery(session, session.ref("db.src@2")).tables == ()
