@@ -217,13 +217,16 @@ def window(compiler: Expressions, node: exp.Expr) -> str:
     return " ".join(parts)
 
 
-def ordered(compiler: Expressions, node: exp.Expr, by: str | None = None) -> str:
-    """One entry of ORDER BY; nulls where Spark puts them. `by`: what is ordered by, if it is known already."""
-    if node.args.get("with_fill"):
+def ordered(compiler: Expressions, node: exp.Expr, chosen: Typed | None = None) -> str:
+    """One entry of ORDER BY; nulls where Spark puts them. `chosen`: what is ordered by, if it is known already. Refused for
+    arrays, maps and structs: nulls inside of them have another place there.
+    """
+    by = compiler.of(node.this) if chosen is None else chosen
+    if node.args.get("with_fill") or by.type.inner:
         raise unknown(node)
     direction = "DESC" if node.args.get("desc") else "ASC"
     nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
-    return f"{compiler.of(node.this).sql if by is None else by} {direction} NULLS {nulls}"
+    return f"{by.sql} {direction} NULLS {nulls}"
 
 
 def _frame(spec: exp.Expr) -> str:

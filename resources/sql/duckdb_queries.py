@@ -180,7 +180,7 @@ class _Queries:
         scope = Scope(self, self._around, [inner.relation("__all")])
         columns = ", ".join(map(quoted, inner.held))
         text = f"SELECT * FROM ({inner.sql}) AS __all ({columns})"
-        return Compiled(text + self._tail(node, Compiler(scope), inner.names, {}), inner.names, inner.types)
+        return Compiled(text + self._tail(node, Compiler(scope), inner.names, inner.types), inner.names, inner.types)
 
     def _values(self, node: exp.Values) -> Compiled:
         _refuse_others(node, {"expressions", "alias"})
@@ -230,7 +230,7 @@ class _Queries:
             _refuse_others(distinct, set())
             refuse_order_by_others(node, compiler, chosen)
         names = tuple(name for name, _ in chosen)
-        text += self._tail(node, compiler, names, output)
+        text += self._tail(node, compiler, names, [field.type for _, field in chosen])
         columns = ", ".join(f"{node.sql} AS {quoted(name)}" for name, node in chosen)
         sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
         compiled = Compiled(sql, names, tuple(field.type for _, field in chosen))
@@ -339,23 +339,29 @@ class _Queries:
                     texts.append(f"{word} ({', '.join(key(inner) for inner in grouping.expressions)})")
         return f" GROUP BY {', '.join(texts)}"
 
-    def _tail(self, node: exp.Expr, compiler: Compiler, names: Sequence[str], output: Mapping[str, Typed]) -> str:
+    def _tail(self, node: exp.Expr, compiler: Compiler, names: Sequence[str], types: Sequence[SparkType]) -> str:
         text = ""
         order = node.args.get("order")
         if order is not None:
             entries = []
             lower = [name.lower() for name in names]
             for ordering in order.expressions:
-                by = None
+                place = None
                 if isinstance(ordering.this, exp.Literal) and ordering.this.is_int:
-                    by = ordering.this.this
+                    place = int(ordering.this.this)
                 elif (
                     isinstance(ordering.this, exp.Column)
                     and not ordering.this.table
                     and lower.count(ordering.this.name.lower()) == 1
                 ):
-                    by = str(lower.index(ordering.this.name.lower()) + 1)
-                entries.append(ordered(compiler, ordering, by))
+                    place = lower.index(ordering.this.name.lower()) + 1
+                if place is not None and not 1 <= place <= len(types):
+                    raise at(
+                        ordering,
+                        InvalidRequest(f"ORDER BY {place}: there is no such place, {len(types)} are selected."),
+                    )
+                chosen = None if place is None else Typed(str(place), types[place - 1])
+                entries.append(ordered(compiler, ordering, chosen))
             text = f" ORDER BY {', '.join(entries)}"
         for key in ("limit", "offset"):
             given = node.args.get(key)

@@ -105,3 +105,19 @@ def test_texts_are_cast_as_spark_casts_them(session: Session, to: str, texts: tu
         return row["v"]
 
     assert {text: cast(text, "duckdb") for text in texts} == {text: cast(text, "spark") for text in texts}
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["ORDER BY a", "ORDER BY 1", "ORDER BY t.a DESC", "ORDER BY n, a", "ORDER BY named_struct('x', a)"],
+)
+def test_nested_values_are_not_ordered_on_duckdb(session: Session, order: str) -> None:
+    """Spark puts nulls inside of them first, DuckDB last."""
+    rows = "VALUES (array(CAST(NULL AS INT)), 1), (array(1), 2) AS t(a, n)"
+    with pytest.raises(StorageError, match="Use the engine spark"):
+        session.sql(f"SELECT a, n FROM {rows} {order}", "duckdb")
+    with pytest.raises(StorageError, match="Use the engine spark"):
+        session.sql(f"SELECT n, row_number() OVER ({order.replace('1', 'a')}) AS r FROM {rows}", "duckdb")
+    assert session.sql(f"SELECT a, n FROM {rows} ORDER BY n", "duckdb").to_arrow().num_rows == 2
+    with pytest.raises(StorageError, match="ORDER BY 3: there is no such place, 2 are selected"):
+        session.sql(f"SELECT a, n FROM {rows} ORDER BY 3", "duckdb")
