@@ -14,6 +14,7 @@ from lineage import LineageGraph, current_columns, dot, mermaid, trace
 from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
 from ..links.address import command, text_of
+from ..links.shown_text import contains
 from ..session import Session
 from ..warehouse.silent_catalogs import silent_catalogs
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, STATEMENT_PROPERTY
@@ -310,8 +311,7 @@ def _listed(browser: "Browser", ref: SnapshotRef, view: View) -> list[tuple[str,
         for index, each in enumerate(history.dots)
         if path.side(index) in ("up", "down")
     ]
-    wanted = view.find.casefold()
-    return [(side, each) for side, each in listed if wanted in str(each.ref).casefold()]
+    return [(side, each) for side, each in listed if contains(str(each.ref), view.find)]
 
 
 def _ancestry_file(request: Request) -> Response:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from storage import DEFAULT_CATALOG, Identifier, InvalidRequest, SnapshotRef, whole_number
 
+from ..links.shown_text import contains
 from .history import Dot, Lane
 
 DIRECTIONS = ("up", "down", "both")
@@ -123,16 +124,16 @@ class View:
         if not self.unchanged and dot.is_unchanged:
             return False
         pairs = ((self.job, dot.job), (self.run, dot.run), (self.partition, dot.partitions), (self.kind, dot.kind))
-        return all(wanted.casefold() in value.casefold() for wanted, value in pairs)
+        return all(contains(value, wanted) for wanted, value in pairs)
 
 
 def is_named(name: tuple[str, str, str], text: str) -> bool:
     """Whether the name of a table, of catalog, database and table, contains a text: as it is shown, without the default catalog;
     with that if the text begins with it.
     """
-    wanted, whole = text.casefold(), ".".join(name).casefold()
+    wanted, whole = text.casefold(), ".".join(name)
     shown = whole.partition(".")[2] if name[0] == DEFAULT_CATALOG else whole
-    return wanted in shown or (wanted.startswith(f"{name[0]}.".casefold()) and whole.startswith(wanted))
+    return contains(shown, text) or (wanted.startswith(f"{name[0]}.".casefold()) and whole.casefold().startswith(wanted))
 
 
 _PLAIN = View()

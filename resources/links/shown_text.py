@@ -17,11 +17,24 @@ def is_unseen(character: str) -> bool:
     return character not in "\n\t" and category(character) in _UNSEEN
 
 
+def spelt_out(text: str) -> str:
+    r"""The text with what cannot be seen as `\u202e`."""
+    return "".join(_escaped(each) if is_unseen(each) else each for each in text)
+
+
+def contains(text: str, wanted: str) -> bool:
+    """Whether a text contains another one, in capitals or not, and whether what cannot be seen is written as it is or as it is
+    shown.
+    """
+    folded = wanted.casefold()
+    return folded in text.casefold() or folded in spelt_out(text).casefold()
+
+
 def visible(text: str) -> str:
     r"""The text with what cannot be seen as `\u202e`, and each part that is read from right to left kept apart."""
     if text.isascii() and text.isprintable():
         return text
-    seen = "".join(_escaped(each) if is_unseen(each) else each for each in text)
+    seen = spelt_out(text)
     return _RIGHT_TO_LEFT.sub(lambda match: f"{_APART}{match[0]}{_END}", seen) if _turns(seen) else seen
 
 
@@ -39,7 +52,7 @@ def copied(text: str) -> Markup:
     r"""A command that is copied off the page: what cannot be seen as `\u202e`, and parts that are read from right to left kept
     apart by elements, which are not copied.
     """
-    seen = "".join(_escaped(each) if is_unseen(each) else each for each in text)
+    seen = spelt_out(text)
     return Markup(_RIGHT_TO_LEFT.sub(lambda match: f"<bdi>{match[0]}</bdi>", escape(seen)))
 
 

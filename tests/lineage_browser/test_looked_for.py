@@ -114,3 +114,10 @@ def test_the_note_of_a_moment_stands_below_the_picture_which_it_does_not_move(
     page = client.get("/history?at=2100-01-01T00:00:00").text
     assert page.index('id="then"') > page.index('id="lanes"')
     assert 'href="#lanes">To the picture' in page
+
+
+def test_letters_that_cannot_be_seen_are_looked_for_as_they_are_shown() -> None:
+    hidden = ("snapline", "raw", "rtl\u202eabc")
+    assert all(is_named(hidden, text) for text in ("rtl\u202eabc", "RTL\\u202EABC", "l\\u202e", "abc", "snapline.raw"))
+    assert not is_named(hidden, "rtlabc")
+    assert not is_named(OWN, "\\u202e")
