@@ -74,6 +74,11 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
         lambda options: _has_automatic_tags(options) or options.tag_create_interval_ms is not None,
         "'tag.automatic-creation' or 'tag.create-interval'",
     ),
+    "sequence.field.sort-order": (lambda options: bool(options.sequence_field), "'sequence.field'"),
+    "changelog-producer.row-deduplicate": (
+        lambda options: options.changelog_producer in ("lookup", "full-compaction"),
+        "'changelog-producer' = 'lookup' or 'full-compaction'",
+    ),
     "file.compression.zstd-level": (_has_zstd, "'file.compression' = 'zstd'"),
     **dict.fromkeys(
         (

@@ -133,7 +133,9 @@ def is_named(name: tuple[str, str, str], text: str) -> bool:
     """
     wanted, whole = text.casefold(), ".".join(name)
     shown = whole.partition(".")[2] if name[0] == DEFAULT_CATALOG else whole
-    return contains(shown, text) or (wanted.startswith(f"{name[0]}.".casefold()) and whole.casefold().startswith(wanted))
+    return contains(shown, text) or (
+        wanted.startswith(f"{name[0]}.".casefold()) and whole.casefold().startswith(wanted)
+    )
 
 
 _PLAIN = View()

@@ -7,6 +7,7 @@ from ..data_types import DataField, DataType, nested_fields
 from ..errors import InvalidRequest, Unsupported
 from ..format.iceberg_types import iceberg_fields, partition_fields
 from ..values import from_literal
+from .field_options import check_field_option
 from .schema import KEY_PREFIX, TableSchema
 
 _RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
@@ -49,19 +50,14 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
     for key in sorted(keys):
         value = schema.options[key]
         if key.startswith("fields."):
-            named = key.removeprefix("fields.").rpartition(".")[0]
-            strange = [name for name in named.split(",") if name and name.strip() not in schema.column_names]
-            if strange:
-                raise InvalidRequest(
-                    f"Option {key!r}: there is no column {strange[0].strip()!r}. Columns: {', '.join(schema.column_names)}."
-                )
-            if key.endswith(".stats-mode"):
-                continue
-            if options.merge_engine not in ("aggregation", "partial-update"):
-                raise InvalidRequest(
-                    f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: it is for aggregation and "
-                    "partial-update. Leave it out."
-                )
+            check_field_option(schema, key)
+        engine = key.partition(".remove-record-on")[0]
+        if engine != key and value != "false" and options.merge_engine != engine:
+            raise InvalidRequest(
+                f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: leave it out."
+            )
+        if key == "sequence.field" and len(set(options.sequence_field)) < len(options.sequence_field):
+            raise InvalidRequest(f"Option {key!r} = {value!r} names a column twice: name it once.")
         if key.startswith(("partition.expiration", "partition.timestamp")) and not schema.partition_keys:
             raise InvalidRequest(f"Option {key!r} has no effect on a table without partitions: leave it out.")
         if key == "partition.timestamp-pattern":
