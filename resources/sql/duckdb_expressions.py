@@ -6,20 +6,20 @@ passes on what it has read alone: a part of an expression that it does not know 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Protocol
 
 from sqlglot import exp
 
 from storage import InvalidRequest
-from storage.sql.dialect import shown
+from storage.sql.dialect import SUFFIX, shown
 
 from . import spark_types as st
 from .duckdb_casts import cast
 from .duckdb_decimals import DIVIDED_BY_ZERO, Typed, decimal_of, exactly, quotient
 from .duckdb_letters import LOWER_DIFFERS, where_case_is_alike
+from .duckdb_literals import number, suffixed
 from .place import at
-from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, SparkType
+from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, NULL, STRING, SparkType
 
 BACKSLASH = "\\"
 _LOGICAL = (exp.Not, exp.Paren, exp.And, exp.Or)
@@ -258,6 +258,8 @@ class Expressions:
         """`CAST(x AS type)` as Spark casts. Raises InvalidRequest for a pair of types that has no such cast."""
         if isinstance(node.this, exp.Literal) and not node.this.is_string and node.to.this == exp.DataType.Type.DOUBLE:  # type: ignore[attr-defined]
             return Typed(f"CAST('{node.this.this}' AS DOUBLE)", DOUBLE)
+        if SUFFIX in node.meta:
+            return suffixed(node)
         value, kind = self.of(node.this), st.of_tree(node.to)  # type: ignore[attr-defined]
         try:
             return Typed(cast(value.sql, value.type, kind, node.this), kind)
@@ -294,6 +296,9 @@ class Expressions:
                 node, InvalidRequest(f"{shown(node)}: more digits than DuckDB's decimals have. Use the engine spark.")
             )
         result = st.decimal(*exact)
+        if exact[0] > _FEW_DIGITS:
+            # Two of few digits are computed in a whole number of 64 bits, which may be too small.
+            first = SparkType("decimal", max(first.digits, _FEW_DIGITS + 1), first.scale)
         operands = f"{exactly(left, first)} {sign} {exactly(right, second)}"
         return Typed(f"CAST(({operands}) AS {result.duckdb})", result)
 
@@ -356,8 +361,10 @@ class Expressions:
         """The number with the other sign, in its own type."""
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return number(f"-{node.this.this}")
+        if SUFFIX in node.this.meta:
+            return suffixed(node.this, "-")
         value = self.of(node.this)
-        if not value.type.is_number:
+        if not value.type.is_number or value.type.digits > _ROUNDED_BEYOND:
             raise unknown(node)
         return Typed(f"(- {value.sql})", value.type)
 
@@ -415,24 +422,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def number(text: str) -> Typed:
-    """A literal number: an INT, a BIGINT, or a decimal, as Spark reads it."""
-    value = Decimal(text)
-    if re.fullmatch(r"-?\d+", text):
-        digits = len(text.lstrip("-").lstrip("0")) or 1
-        for kind, bits in ((INT, 31), (BIGINT, 63)):
-            if -(2**bits) <= int(text) < 2**bits:
-                return Typed(f"CAST({text} AS {kind.duckdb})", kind, digits)
-        return Typed(f"CAST('{text}' AS DECIMAL({digits}, 0))", SparkType("decimal", digits, 0))
-    if "e" in text.lower():
-        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE)
-    scale = max(0, -int(value.as_tuple().exponent))
-    digits = max(len(value.as_tuple().digits), scale)
-    if digits > 38:
-        raise InvalidRequest(f"{text}: a decimal has at most 38 digits.")
-    return Typed(f"CAST('{text}' AS DECIMAL({digits}, {scale}))", SparkType("decimal", digits, scale))
-
-
 def implied(value: Typed, kind: SparkType, node: exp.Expr) -> str:
     """A value as one of a type that Spark casts it to by itself."""
     if value.type == kind:
@@ -469,6 +458,10 @@ def _compare_alike(left: SparkType, right: SparkType) -> bool:
     return left == right or (left.is_integer and right.is_integer)
 
 
+# A product or sum of more digits than these is no whole number of 64 bits.
+_FEW_DIGITS = 18
+# Spark rounds a decimal of more digits when it changes its sign.
+_ROUNDED_BEYOND = 34
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

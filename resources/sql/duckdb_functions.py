@@ -8,8 +8,9 @@ from sqlglot import exp
 
 from . import spark_types as st
 from .duckdb_decimals import Typed
-from .duckdb_expressions import COMPARISONS, Expressions, Rule, field_of, literal, number, unknown, unwrapped
+from .duckdb_expressions import COMPARISONS, Expressions, Rule, field_of, literal, unknown, unwrapped
 from .duckdb_letters import LOWER_DIFFERS, UPPER_DIFFERS, where_case_is_alike
+from .duckdb_literals import number
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, SparkType
 
 

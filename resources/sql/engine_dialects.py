@@ -11,6 +11,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.transforms import eliminate_qualify
 
 from storage import InvalidRequest
+from storage.sql.dialect import SUFFIX
 
 from .place import at
 
@@ -60,6 +61,11 @@ class _SparkGenerator(SparkGenerator):
 
     def literal_sql(self, expression: exp.Literal) -> str:
         return super().literal_sql(expression).replace("${", "\\u0024{")
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        if SUFFIX in expression.meta:
+            return f"{expression.this.this}{expression.meta[SUFFIX]}"
+        return super().cast_sql(expression, safe_prefix)
 
     def like_sql(self, expression: exp.Like) -> str:
         _may_escape(expression)
@@ -134,7 +140,7 @@ def spark_text(tree: exp.Expr) -> str:
     try:
         tree = _without_qualify(tree)
         return tree.sql(dialect=SparkSql, unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:
+    except (UnsupportedError, ValueError) as error:
         raise at(tree, InvalidRequest(f"This cannot be said in Spark's SQL: {str(error).splitlines()[0]}")) from None
 
 

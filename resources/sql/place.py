@@ -1,9 +1,13 @@
 """Point at the place in a statement that an error is about."""
 
+import re
+
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from storage import InvalidRequest, StorageError
+
+_MISSING = re.compile(r"Required (?:keyword|argument): '\w+' missing for <class '[\w.]*?(\w+)'>")
 
 
 def parse_failure(error: ParseError) -> InvalidRequest:
@@ -13,9 +17,13 @@ def parse_failure(error: ParseError) -> InvalidRequest:
     if column is not None:
         column = max(1, column - len(details.get("highlight") or " ") + 1)
     near = f"{details.get('start_context') or ''}⟦{details.get('highlight') or ''}⟧{details.get('end_context') or ''}"
-    message = (details.get("description") or str(error).splitlines()[0]).rstrip(".")
+    message = _MISSING.sub(_missing, details.get("description") or str(error).splitlines()[0]).rstrip(".")
     where = f"line {line}, column {column}" if line else "the statement"
     return InvalidRequest(f"SQL error at {where}: {message}. Near: {' '.join(near.split())[-120:]}")
+
+
+def _missing(match: re.Match[str]) -> str:
+    return f"{'WHEN' if match[1] == 'Whens' else 'a value or a clause'} is missing here"
 
 
 def at(node: exp.Expr, error: StorageError) -> StorageError:

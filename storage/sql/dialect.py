@@ -15,7 +15,8 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
-from .added_statements import ADDED, AddedStatement
+from .added_parser import AddedParser
+from .added_statements import ADDED
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
     AnalyzeTable,
@@ -31,7 +32,6 @@ from .commands import (
 )
 from .not_known import NOT_KNOWN
 from .parser_base import joined
-from .show_parser import ShowParser
 from .tokenizer import SnaplineTokenizer
 
 # What sqlglot would only warn of, before it leaves a statement unparsed, is refused here.
@@ -39,6 +39,9 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 # Key of a table's meta data in a tree: the options of its hint.
 HINT_OPTIONS = "hint-options"
+# Key of the meta data of a number that was written with a suffix, such as 7L: a cast, in a tree.
+SUFFIX = "suffix"
+_SUFFIXES = set(Databricks.Tokenizer.NUMERIC_LITERALS)
 _LONGEST_SHOWN = 60
 # What binds less comes first.
 _BITWISE = (
@@ -48,7 +51,7 @@ _BITWISE = (
 )
 
 
-class _Parser(ShowParser):
+class _Parser(AddedParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -82,6 +85,26 @@ class _Parser(ShowParser):
         if this is None or (isinstance(inner, exp.Literal) and not inner.is_string):
             return this
         return self.expression(exp.Anonymous(this="positive", expressions=[this]))
+
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
+        **DatabricksParser.COLUMN_OPERATORS,
+        TokenType.DCOLON: lambda self, this, to: self._build_suffixed(this, to),
+    }
+
+    def _build_suffixed(self, this: exp.Expr, to: exp.Expr) -> exp.Expr:
+        """`x::type`, and a number with a suffix, which the tokenizer makes that of: `7L` has the digits that are written."""
+        node = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
+        if isinstance(this, exp.Literal) and not this.is_string and self._prev.text.upper() in _SUFFIXES:
+            node.meta[SUFFIX] = self._prev.text.upper()
+        return node
+
+    def _parse_at_time_zone(self, this: exp.Expr | None) -> exp.Expr | None:
+        if self._match_text_seq("AT", "TIME", "ZONE"):
+            self.raise_error(
+                "AT TIME ZONE is not known in Spark's SQL: write from_utc_timestamp(t, 'zone') or to_utc_timestamp",
+                self._prev,
+            )
+        return this
 
     # --- functions
 
@@ -269,36 +292,6 @@ class _Parser(ShowParser):
                 break
         self._match_r_paren()
         return self.expression(Call(this=".".join(part.name for part in parts), expressions=arguments))
-
-    def _parse_added(self, statement: AddedStatement) -> exp.Expr:
-        """The call that a statement of a package stands for, once its first words are read."""
-        arguments: list[tuple[str, exp.Expr]] = []
-        for place, clause in enumerate(statement.clauses):
-            if place and clause.words and not self._match_text_seq(*clause.words):
-                if not clause.is_optional:
-                    self.raise_error(f"Expected {' '.join(clause.words)}")
-            else:
-                value = exp.true() if clause.is_flag else self._parse_argument()
-                arguments.append((clause.parameter, value))
-        return self.expression(Call(this=statement.procedure, expressions=arguments))
-
-    def _parse_argument(self) -> exp.Expr:
-        """A constant, or names, which are a text."""
-        if not self._curr or self._is(TokenType.SEMICOLON):
-            self.raise_error("Expected a value")
-        if self._curr.token_type not in self.ID_VAR_TOKENS or self._curr.text.upper() == "ARRAY":
-            value = self._parse_unary()
-            if value is None:
-                self.raise_error("Expected a value")
-            assert value is not None
-            return value
-        names: list[str] = []
-        while not names or self._match(TokenType.COMMA):
-            parts = [self._name().name]
-            while self._match(TokenType.DOT):
-                parts.append(self._name().name)
-            names.append(".".join(parts))
-        return exp.Literal.string(",".join(names))
 
     def _parse_explain(self) -> exp.Expr:
         mode = None

@@ -121,3 +121,66 @@ def test_nested_values_are_not_ordered_on_duckdb(session: Session, order: str) -
     assert session.sql(f"SELECT a, n FROM {rows} ORDER BY n", "duckdb").to_arrow().num_rows == 2
     with pytest.raises(StorageError, match="ORDER BY 3: there is no such place, 2 are selected"):
         session.sql(f"SELECT a, n FROM {rows} ORDER BY 3", "duckdb")
+
+
+DECIMALS = "VALUES (CAST(9999999999.99 AS DECIMAL(12,2)), CAST(999.99 AS DECIMAL(5,2))) AS t(a, c)"
+NUMBERS = (
+    "c / 7L",
+    "c + 1L",
+    "3S * c",
+    "2Y * c",
+    "-7L * c",
+    "1.5BD + c",
+    "7BD * c",
+    "c * 2.5D",
+    "CAST(7 AS BIGINT) * c",
+)
+NUMBERS += ("7::BIGINT * c", "1.1F", "a * a", "a + a", "a - -a", "007L * c", "9223372036854775807L")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("value", NUMBERS)
+def test_numbers_with_a_suffix_and_products_have_the_digits_that_spark_gives_them(session: Session, value: str) -> None:
+    answers = {
+        engine: session.sql(f"SELECT {value} AS v FROM {DECIMALS}", engine).to_arrow() for engine in ("spark", "duckdb")
+    }
+    assert answers["spark"].schema.types == answers["duckdb"].schema.types
+    assert answers["spark"].to_pylist() == answers["duckdb"].to_pylist()
+
+
+@pytest.mark.spark
+def test_a_number_with_a_suffix_reaches_spark_as_it_is_written(session: Session) -> None:
+    """Plain Spark is asked beside: as a cast it had more digits."""
+    from pyspark.sql import SparkSession
+
+    rows = session.sql("SELECT CAST(1 AS DECIMAL(5,2)) / 7L AS v, 3S * 2.5 AS w", "spark").to_arrow()
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    frame = spark.sql("SELECT CAST(1 AS DECIMAL(5,2)) / 7L AS v, 3S * 2.5 AS w")
+    assert rows.schema.types == frame.toArrow().schema.types
+    assert rows.to_pylist() == frame.toArrow().to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT :p", "a value or a clause is missing here"),
+        ("SELECT concat()", "a value or a clause is missing here"),
+        ("MERGE INTO t USING u ON t.a = u.a", "WHEN is missing here"),
+        ("SELECT now() AT TIME ZONE 'UTC' AS a", "AT TIME ZONE is not known"),
+        ("SELECT -a AS v FROM VALUES (CAST(1 AS DECIMAL(38,2))) AS t(a)", "Use the engine spark"),
+        ("SELECT 1e3BD AS v", "Use the engine spark"),
+    ],
+)
+def test_what_is_missing_is_said_without_the_parsers_own_names(session: Session, text: str, said: str) -> None:
+    with pytest.raises(StorageError, match=said) as refused:
+        session.sql(text, "duckdb")
+    assert "class" not in str(refused.value)
+
+
+@pytest.mark.spark
+def test_spark_reads_paths_of_json_as_they_are_written(session: Session) -> None:
+    query = """SELECT get_json_object('{"a": {"b": 1}}', '{}') AS v"""
+    for path, value in (("$.a.b", "1"), ("$..a", None), ("$.a", '{"b":1}')):
+        rows = session.sql(query.replace("'{}'", f"'{path}'"), "spark").to_arrow().to_pylist()
+        assert rows == [{"v": value}]
