@@ -18,39 +18,27 @@ from .json_codec import JsonCodec
 from .message_format import DELETE, INSERT, MessageFormat
 from .registry import MakeFormat
 
-_TYPES = {
-    "flag": "BOOLEAN",
-    "small": "SMALLINT",
-    "id": "INT",
-    "big": "BIGINT",
-    "weight": "DOUBLE",
-    "price": "DECIMAL(10, 2)",
-    "name": "STRING",
-    "data": "BYTES",
-    "day": "DATE",
-    "at": "TIMESTAMP(3)",
-    "moment": "TIMESTAMP_LTZ(6)",
-    "clock": "TIME(3)",
-}
-_ROW: dict[str, Any] = {
-    "flag": True,
-    "small": -3,
-    "id": 1,
-    "big": 2**62,
-    "weight": 1.5,
-    "price": "12.34",
-    "name": 'a,"b"\nc',
-    "data": b"\x00\xff",
-    "day": 19844,
-    "at": 1714564800123,
-    "moment": 1714564800123456,
-    "clock": 43200123,
+# What is tried of each type: the name of a column, and a value.
+_TRIED: dict[str, tuple[str, Any]] = {
+    "BOOLEAN": ("flag", True),
+    "SMALLINT": ("small", -3),
+    "INT": ("id", 1),
+    "BIGINT": ("big", 2**62),
+    "DOUBLE": ("weight", 1.5),
+    "DECIMAL(10, 2)": ("price", "12.34"),
+    "STRING": ("name", 'a,"b"\nc'),
+    "BYTES": ("data", b"\x00\xff"),
+    "DATE": ("day", 19844),
+    "TIMESTAMP(3)": ("at", 1714564800123),
+    "TIMESTAMP_LTZ(6)": ("moment", 1714564800123456),
+    "TIME(3)": ("clock", 43200123),
 }
 
 
 class MessageFormatContract:
     """Tests of an implementation. Fixtures: `make`, the function that an entry point names; `options`, without the format's name
-    before them; `codec`, for a format that needs one; `types`, the columns that it can hold, by name.
+    before them; `codec`, for a format that needs one; `types`, the columns that it can hold: names and types, of these:
+    BOOLEAN, SMALLINT, INT, BIGINT, DOUBLE, DECIMAL(10, 2), STRING, BYTES, DATE, TIMESTAMP(3), TIMESTAMP_LTZ(6), TIME(3).
     """
 
     @pytest.fixture
@@ -69,7 +57,7 @@ class MessageFormatContract:
     @pytest.fixture
     def types(self) -> Mapping[str, str]:
         """The columns that rows are tried with: one for each sort of type, and a text. A format that holds fewer says which."""
-        return _TYPES
+        return {name: text for text, (name, _) in _TRIED.items()}
 
     @pytest.fixture
     def format_(
@@ -81,8 +69,10 @@ class MessageFormatContract:
     @pytest.fixture
     def rows(self, types: Mapping[str, str]) -> pa.Table:
         """A row with a value in each column, one with an empty text alone, one of nulls."""
+        if others := [text for text in types.values() if text not in _TRIED]:
+            pytest.fail(f"`types` holds {', '.join(others)}. Types that are tried: {', '.join(_TRIED)}.", pytrace=False)
         empty = {name: "" if text == "STRING" else None for name, text in types.items()}
-        rows = [{name: _ROW[name] for name in types}, empty, dict.fromkeys(types)]
+        rows = [{name: _TRIED[text][1] for name, text in types.items()}, empty, dict.fromkeys(types)]
         return pa.table({name: _column(text, [row[name] for row in rows]) for name, text in types.items()})
 
     def test_a_format_reads_what_it_writes(self, format_: MessageFormat, rows: pa.Table) -> None:

@@ -23,6 +23,7 @@ def extension(tmp_path: Path) -> Path:
     names = ("actions", "checks", "feather", "highest")
     tested = ("actions", "statements", "checks", "lineage_in_memory", "highest", "feather")
     assert {name for name, _ in snippets} == {
+        "my_platform/conftest.py",
         *(f"my_platform/{name}.py" for name in names),
         *(f"my_platform/test_{name}.py" for name in tested),
     }
