@@ -40,7 +40,9 @@ _NOT_OF_JAVA = {"avro": ("gzip", "zlib", "none")}
 
 
 class FileFormat(Protocol):
-    """A format of data files. `compressions`: the values of `file.compression` that it knows, the first of them by default."""
+    """A format of data files. `compressions`: the values of `file.compression` that it knows, one at least. Tables that name none
+    have `zstd` if it knows that, else the first of them.
+    """
 
     compressions: tuple[str, ...]
 

@@ -178,7 +178,7 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
         if not keys.isdisjoint(names) and most is not None and fewest is not None and most < fewest:
             raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
     if not keys.isdisjoint(_OF_FILES):
-        _check_files(read)
+        _check_files(read, texts)
     _check_stats_modes(read, texts, keys)
     if "partition.timestamp-formatter" in keys and read.partition_timestamp_formatter is not None:
         try:
@@ -273,7 +273,7 @@ def _check_stats_modes(read: TableOptions, texts: Mapping[str, str], keys: Abstr
             )
 
 
-def _check_files(read: TableOptions) -> None:
+def _check_files(read: TableOptions, texts: Mapping[str, str]) -> None:
     """Raise InvalidRequest for formats and compressions of files, of any level, that are not written, or not together."""
     if read.file_format.lower() not in file_format_names():
         # It is refused by its own name.
@@ -282,6 +282,9 @@ def _check_files(read: TableOptions) -> None:
     for level in (-1, *sorted(levels)):
         kind, compression = read.format_of_level(level), read.compression_of_level(level)
         supported = compressions_of(kind)
+        if level == -1:
+            # What is asked for by name is not what a format has by itself.
+            compression = texts.get("file.compression", compression).lower()
         if compression not in supported:
             raise InvalidRequest(
                 f"Option 'file.compression' = {compression!r} is not supported for {kind}. Supported: {', '.join(supported)}."

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .errors import InvalidRequest
-from .file_formats import file_format_names
+from .file_formats import added_format, file_format_names
 from .iceberg_options import IcebergOptions
 from .option_declaration import option
 from .retention_options import RetentionOptions
+
+_COMPRESSION = "zstd"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,7 @@ class TableOptions(IcebergOptions, RetentionOptions):
     )
     file_compression: str = option(
         "file.compression",
-        "zstd",
+        _COMPRESSION,
         "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none; with Avro zstd, snappy, deflate, null.",
     )
     file_compression_per_level: tuple[tuple[int, str], ...] = option(
@@ -357,8 +359,12 @@ class TableOptions(IcebergOptions, RetentionOptions):
         return wanted
 
     def compression_of_level(self, level: int) -> str:
-        """The compression of data files on a level."""
-        return dict(self.file_compression_per_level).get(level, self.file_compression).lower()
+        """The compression of data files on a level. A format of another package that does not know the default has its own."""
+        wanted = dict(self.file_compression_per_level).get(level, self.file_compression).lower()
+        if wanted == _COMPRESSION:
+            added = added_format(self.format_of_level(level))
+            return wanted if added is None or wanted in added.compressions else added.compressions[0]
+        return wanted
 
     def stats_modes(self, texts: Mapping[str, str], columns: Sequence[str], level: int | None) -> list[str]:
         """How statistics of each column are kept in files of a level, or of none. `texts`: all options of the table."""
