@@ -33,10 +33,11 @@ def load_extension(group: str, name: str, what: str, own: Container[str] = ()) -
     for entry in entries:
         try:
             return entry.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
             raise InvalidRequest(
-                f"The {what} {name!r} of package {packages} cannot be loaded: {type(error).__name__}: {error}. Mend or uninstall "
-                "the package."
+                f"The {what} {name!r} of package {packages} cannot be loaded: {reason.rstrip('.')}. Mend or uninstall the "
+                "package."
             ) from error
     return None
 

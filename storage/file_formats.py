@@ -3,8 +3,8 @@
     [project.entry-points."snapline.file_formats"]
     my-format = "my_platform.my_format:MyFormat"
 
-The entry point names an object with the attributes of `FileFormat`. The suffix of a data file is the name of its format. Other
-readers of the tables have to know it as well.
+The entry point names an object with the attributes of `FileFormat`. The name is in lower case, and the suffix of the data files.
+Other readers of the tables have to know it as well.
 """
 
 from collections.abc import Mapping
@@ -58,8 +58,9 @@ class FileFormat(Protocol):
 
 
 def file_format_names() -> list[str]:
-    """All formats: those of this package, then those of others."""
-    return [*COMPRESSIONS, *extension_names(ENTRY_POINT)]
+    """All formats: those of this package, then those of others, whose names are in lower case, as options are."""
+    added = [name for name in extension_names(ENTRY_POINT) if name == name.lower() and name not in COMPRESSIONS]
+    return [*COMPRESSIONS, *added]
 
 
 def added_format(name: str) -> FileFormat | None:

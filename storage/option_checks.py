@@ -85,6 +85,8 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
         given = options.get(key, values[0]).strip().lower()
         if given not in values:
             supported = f"Supported: {', '.join(repr(value) for value in values)}."
+            if key in ("merge-engine", "file.format"):
+                supported += " Another one comes with the package that adds it: install that here too."
             raise Unsupported(
                 f"Table {table} has {key!r} = {given!r}, with which it cannot be {doing} here. {supported}"
             )

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from storage import InvalidRequest
+from storage.sql.dialect import SnaplineSql
 
 from .duckdb_decimals import Typed, quotient
 from .duckdb_expressions import Expressions, Rule, implied, unknown
@@ -254,3 +256,19 @@ QUERY_RULES: dict[type[exp.Expr], Rule] = {
     exp.Filter: ({"this", "expression"}, _filtered),
     exp.Window: ({"this", "partition_by", "order", "spec", "over", "alias"}, _windowed),
 }
+
+# Those that are written otherwise, and what the parser makes of others.
+_NO_CALLS = (exp.Anonymous, exp.And, exp.Or, exp.Exists, exp.TsOrDsAdd)
+
+
+def function_names() -> list[str]:
+    """The functions that have a rule, with up to four arguments, by the names that are typed."""
+    return sorted(name.lower() for name in SnaplineSql.Parser.FUNCTIONS if any(_has_rule(name, n) for n in range(5)))
+
+
+def _has_rule(name: str, count: int) -> bool:
+    try:
+        kind = type(SnaplineSql().parse_into(exp.Condition, f"{name}({', '.join('abcd'[:count])})")[0])
+    except (SqlglotError, LookupError, ValueError, TypeError, AttributeError):
+        return False
+    return (kind in QUERY_RULES or kind in WINDOW_FUNCTIONS) and kind not in _NO_CALLS

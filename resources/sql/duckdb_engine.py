@@ -18,10 +18,11 @@ from storage.engines.duckdb_views import add_views
 from storage.engines.merge_clauses import MergeClause
 from storage.engines.storable import refuse_unstorable
 
+from .duckdb_aggregates import function_names
 from .duckdb_casts import cast
 from .duckdb_expressions import implied
 from .duckdb_failure import failure
-from .duckdb_queries import compile_condition, compile_expression, compile_query, function_names
+from .duckdb_queries import compile_condition, compile_expression, compile_query
 from .duckdb_relations import Compiled, Relation, as_results, quoted, relation_of
 from .engine import APPEND, DYNAMIC, Engine
 from .fill import Fill

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from storage import InvalidRequest
 from storage.sql.dialect import SnaplineSql
 
 from . import spark_types as st
 from .column_names import column_name
-from .duckdb_aggregates import QUERY_RULES, WINDOW_FUNCTIONS, ordered
+from .duckdb_aggregates import ordered
 from .duckdb_decimals import Typed
 from .duckdb_expressions import Expressions, implied, unknown
 from .duckdb_functions import RULES
@@ -44,23 +43,6 @@ def _over(relations: Sequence[Relation], views: Mapping[str, pa.Schema]) -> Expr
     scope = Scope(_Queries(views, {}, None), None)
     scope.relations = list(relations)
     return Expressions(scope, RULES)
-
-
-# Those that are written otherwise, and what the parser makes of others.
-_NO_CALLS = (exp.Anonymous, exp.And, exp.Or, exp.Exists, exp.TsOrDsAdd)
-
-
-def function_names() -> list[str]:
-    """The functions that have a rule, with up to four arguments, by the names that are typed."""
-    return sorted(name.lower() for name in SnaplineSql.Parser.FUNCTIONS if any(_has_rule(name, n) for n in range(5)))
-
-
-def _has_rule(name: str, count: int) -> bool:
-    try:
-        kind = type(SnaplineSql().parse_into(exp.Condition, f"{name}({', '.join('abcd'[:count])})")[0])
-    except (SqlglotError, LookupError, ValueError, TypeError, AttributeError):
-        return False
-    return (kind in QUERY_RULES or kind in WINDOW_FUNCTIONS) and kind not in _NO_CALLS
 
 
 _SELECT_PARTS = {

@@ -440,7 +440,8 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove, removing=removing)
     others = "".join(f", {name}" for name in extension_names(MERGE_ENGINES_OF_OTHERS))
     raise Unsupported(
-        f"Merge engine {options.merge_engine!r} is not supported. Supported: {', '.join(MERGE_ENGINES)}{others}."
+        f"Merge engine {options.merge_engine!r} is not supported. Supported: {', '.join(MERGE_ENGINES)}{others}. Another one "
+        "comes with the package that adds it: install that here too."
     )
 
 

@@ -63,7 +63,7 @@ def test_tags_are_listed_renamed_replaced_and_deleted(table: Sql) -> None:
 
 
 def test_a_tag_outlives_its_snapshot_and_is_rolled_back_to(table: Sql) -> None:
-    assert table("CALL sys.expire_snapshots(table => 't', retain_last => 1)").startswith("2 snapshots")
+    assert table("CALL sys.expire_snapshots(table => 't', retain_last => 1)").startswith("Deleted 2 snapshots")
     assert table("SELECT id FROM t VERSION AS OF 1") == [(1,)]
     table("CALL sys.rollback('t', 'tag-1')")
     assert table("SELECT id FROM t") == [(1,)]
