@@ -10,6 +10,7 @@ class TestMyStore(LineageStoreContract):
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -67,6 +68,30 @@ class LineageStoreContract:
         assert sorted(store.snapshots("sink")) == sorted(rows)
         for row in rows:
             assert store.snapshots("sink", job=row.job) == [row]
+
+    def test_conditions_hold_for_rows_of_every_kind(self, store: LineageStore) -> None:
+        """Letter by letter, and no value at all is met by no row; deleting no barriers deletes nothing."""
+        for table in ("t", "T"):
+            store.store_tables("sink", [TableLineage("j", "d", table, "main", MOMENT)])
+            store.store_startups([JobStartup("j", "d", table, "main", 5)])
+            store.store_columns([ColumnLineage("j", "d", table, "main", "a", "c", "d", "s", "b")])
+            store.store_snapshots("sink", [snapshot_lineage("j", 1, 1, table=table)])
+            store.store_reconciled(Reconciled("d", table, "main", 1, MOMENT))
+        store.store_reconciled(Reconciled("d", "t", "b", 2, MOMENT))
+        listings = (partial(store.tables, "sink"), store.startups, store.columns, partial(store.snapshots, "sink"))
+        for rows_of in listings:
+            assert [row.table for row in rows_of(table="T")] == ["T"]
+            assert rows_of(table=[]) == []
+            assert len(rows_of()) == 2
+        assert store.reconciled(table="t", branch="b") == [Reconciled("d", "t", "b", 2, MOMENT)]
+        assert sorted(row.table for row in store.reconciled(branch="main")) == ["T", "t"]
+        assert store.delete_snapshots("j", []) == 0
+        assert len(store.snapshots("sink")) == 2
+
+    def test_a_store_can_be_closed(self, store: LineageStore) -> None:
+        """Also twice."""
+        store.close()
+        store.close()
 
     def test_rows_are_found_by_any_of_their_fields_and_deleted_by_job(self, store: LineageStore) -> None:
         """`where` takes a value or several for a field. The `delete_…` methods return how many rows they deleted."""

@@ -71,6 +71,21 @@ class MergeEngineContract:
         assert _held(one_by_one) == expected
         assert _held(compacted) == expected
 
+    def test_rows_come_in_the_order_of_the_sequence_field(self, tmp_path: Path, rows: pa.Table) -> None:
+        """What was written last counts only where that orders nothing."""
+        given = rows.set_column(1, "n", pa.array(np.arange(rows.num_rows) * 7 % rows.num_rows, pa.int64()))
+        if "n" not in self.columns or self.options.get("sequence.field"):
+            pytest.skip("there is no column 'n', or another sequence field")
+        expected = None
+        for name, order in (("in_order", "n"), ("other_order", "k")):
+            table = self.table(tmp_path, name, **{"sequence.field": "n"})
+            for place in range(0, rows.num_rows, 4):
+                table.write(given.sort_by([(order, "ascending")]).slice(place, 4))
+            expected = expected or _held(table)
+            assert _held(table) == expected
+            table.compact(full=True)
+            assert _held(table) == expected
+
     def test_a_row_that_is_alone_stands_as_it_is(self, tmp_path: Path, rows: pa.Table) -> None:
         """Also beside keys with several rows, and once it is compacted."""
         if not self.keeps_single_rows:

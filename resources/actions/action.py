@@ -92,7 +92,12 @@ class Action:
         the parameters are called where they were given, and in errors.
         """
         try:
-            return self.function(reach, **{name: value for name, value in values.items() if value is not None})
+            outcome = self.function(reach, **{name: value for name, value in values.items() if value is not None})
+            if not isinstance(outcome, Outcome):
+                raise InvalidRequest(
+                    f"Action {self.procedures[0].name} gives {outcome!r} instead of an Outcome: mend it."
+                )
+            return outcome
         except InvalidRequest as error:
             message = _as_spelt(str(error), spelt or {})
             if message == str(error):
@@ -101,6 +106,8 @@ class Action:
 
 
 ACTIONS: dict[str, Action] = {}
+# What every command has.
+_OWN_OPTIONS = ("--format", "--help", "-h")
 
 
 def action(
@@ -129,11 +136,22 @@ def action(
             inspect.getdoc(function) or "",
             _statement(statement, own) if statement else None,
         )
+        _refuse_names(made)
         _refuse_taken_names(made)
         ACTIONS[function.__name__] = made
         return function
 
     return register
+
+
+def _refuse_names(added: Action) -> None:
+    name, words = added.procedures[0].name, added.command
+    if words and (len(words) != 2 or not all(re.fullmatch(r"[a-z][a-z0-9-]*", word) for word in words)):
+        raise InvalidRequest(f"Action {name!r} cannot be added: its command {' '.join(words)!r} is no noun and verb.")
+    options = [option for each in added.parameters for option in (each.given.option, each.given.alias_option) if option]
+    own = [each for each in options if each in _OWN_OPTIONS]
+    if own:
+        raise InvalidRequest(f"Action {name!r} cannot be added: every command has an option {own[0]} of its own.")
 
 
 def _refuse_taken_names(added: Action) -> None:

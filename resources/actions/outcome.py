@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from storage import InvalidRequest
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -25,15 +27,23 @@ class Outcome:
 
     def to_arrow(self) -> pa.Table:
         """The rows, a column for each of `columns`. Without any: a row with the message as `result`, the facts and the lines, or
-        a column `result` with lines and message.
+        a column `result` with lines and message. Raises InvalidRequest if the rows do not fit the columns.
         """
         if not self.columns and self.facts:
             values = {"result": self.message, **self.facts, **({"lines": [*self.lines]} if self.lines else {})}
             return pa.table({name: [value] for name, value in values.items()})
         if not self.columns:
             return pa.table({"result": [*self.lines, *([self.message] if self.message else [])]})
-        arrays = [
-            pa.array([row[index] for row in self.rows], self.types.get(name, pa.string()))
-            for index, name in enumerate(self.columns)
-        ]
+        if wrong := [row for row in self.rows if len(row) != len(self.columns)]:
+            raise InvalidRequest(
+                f"A row of the answer has {len(wrong[0])} values for {len(self.columns)} columns: mend the action."
+            )
+        arrays = [self._column(index, name) for index, name in enumerate(self.columns)]
         return pa.Table.from_arrays(arrays, list(self.columns))
+
+    def _column(self, index: int, name: str) -> pa.Array:
+        kind = self.types.get(name, pa.string())
+        try:
+            return pa.array([row[index] for row in self.rows], kind)
+        except (pa.ArrowException, OverflowError) as error:
+            raise InvalidRequest(f"Column {name!r} of the answer is no {kind}: {error}. Mend the action.") from None

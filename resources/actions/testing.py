@@ -9,23 +9,30 @@ class TestVacuum(ActionContract):
 """
 
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 from storage import InvalidRequest
 
-from . import ACTIONS, Action, procedures
+from ..warehouse.catalogs import CATALOG_NAME
+from ..warehouse.warehouse_session import WarehouseSession
+from . import ACTIONS, Action, Outcome, Reach, procedures
 
 
 class ActionContract:
     """Tests that an action passes. `name`: that of its function. `good`: a value for each parameter that has to be given.
-    `wrong`: for some parameters a value that is none of its kind.
+    `wrong`: for some parameters a value that is none of its kind. `tables`: rows of tables, by name; with some it is carried out,
+    with the values of `good`.
     """
 
     name: ClassVar[str]
     good: ClassVar[Mapping[str, Any]]
-    wrong: ClassVar[Mapping[str, Any]]
+    wrong: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    tables: ClassVar[Mapping[str, pa.Table]] = MappingProxyType({})
 
     @property
     def action(self) -> Action:
@@ -58,3 +65,18 @@ class ActionContract:
             with pytest.raises(InvalidRequest) as refused:
                 parameters[name].value(value)
             assert "\n" not in str(refused.value)
+
+    def test_it_answers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Carried out on `tables`, it gives an outcome whose rows fit its columns, and a sentence or rows."""
+        if not self.tables:
+            pytest.skip("give `tables` to carry it out")
+        monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path))
+        session = WarehouseSession()
+        for name, rows in self.tables.items():
+            session.catalog.create_table(name, rows.schema).write(rows)
+        parameters = {parameter.name: parameter for parameter in self.action.parameters}
+        values = {name: parameters[name].value(given) for name, given in self.good.items()}
+        outcome = self.action.carry_out(Reach(session, CATALOG_NAME, session.table), values)
+        assert isinstance(outcome, Outcome)
+        assert outcome.message or outcome.lines or outcome.columns
+        assert outcome.to_arrow().num_columns > 0

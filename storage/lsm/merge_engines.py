@@ -402,7 +402,9 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         MERGE_ENGINES_OF_OTHERS, options.merge_engine, "merge engine", MERGE_ENGINES
     )
     if added is not None:
-        return added(schema)
+        engine = added(schema)
+        engine.order_by = engine.order_by or order_by
+        return engine
     if options.merge_engine == "deduplicate":
         return Deduplicate(order_by)
     if options.merge_engine == "first-row" and options.changelog_producer not in ("none", "lookup"):

@@ -23,7 +23,8 @@ _TRIED: dict[str, tuple[str, Any]] = {
     "BOOLEAN": ("flag", True),
     "SMALLINT": ("small", -3),
     "INT": ("id", 1),
-    "BIGINT": ("big", 2**62),
+    # No double is that number.
+    "BIGINT": ("big", 2**62 + 1),
     "DOUBLE": ("weight", 1.5),
     "DECIMAL(10, 2)": ("price", "12.34"),
     "STRING": ("name", 'a,"b"\nc'),
@@ -86,6 +87,25 @@ class MessageFormatContract:
         assert decoded.rows.schema.names == rows.schema.names
         for name in rows.schema.names:
             assert decoded.rows.column(name).to_pylist() == rows.column(name).to_pylist(), name
+
+    def test_parts_of_arrays_and_rows_in_several_chunks_are_taken(self, format_: MessageFormat, rows: pa.Table) -> None:
+        """Also none at all."""
+        chunked = pa.concat_tables([rows.slice(0, 1), rows.slice(1)])
+        messages = format_.encode(chunked).combine_chunks()
+        assert messages.to_pylist() == format_.encode(rows).to_pylist()
+        decoded = format_.decode(messages.slice(1, 1))
+        assert decoded.rows.to_pylist() == rows.slice(1, 1).to_pylist() and decoded.messages.to_pylist() == [0]
+        assert len(format_.encode(rows.slice(0, 0))) == 0
+        assert format_.decode(messages.slice(0, 0)).rows.num_rows == 0
+
+    def test_metadata_that_it_does_not_have_is_refused(self, format_: MessageFormat, rows: pa.Table) -> None:
+        """And what it says that it has is there, a value for each row."""
+        messages = format_.encode(rows).combine_chunks()
+        with pytest.raises(InvalidRequest):
+            format_.decode(messages, ["no-such-key"])
+        decoded = format_.decode(messages, list(format_.readable_metadata))
+        assert set(decoded.metadata) == set(format_.readable_metadata)
+        assert all(len(values) == decoded.rows.num_rows for values in decoded.metadata.values())
 
     def test_a_tombstone_is_passed_over(self, format_: MessageFormat, types: Mapping[str, str]) -> None:
         """Or read as a row of nulls, by a format that has one for it."""
