@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
-from ..errors import CommitConflict, NotFound
+from ..errors import CommitConflict, CorruptData, NotFound
 from ..identifier import MAIN_BRANCH, RESERVED_TAGS
+from ..metadata.branch_origin import read_origin
 from ..metadata.earlier_files import seen_up_to
 from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, has_expired, rolled_back_properties
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
@@ -120,7 +121,8 @@ def _take_over(
             target = main if newest is None else main.at_schema(newest)
             made: Snapshot | None = None
             if discards or _must_become(main, verdict):
-                back = back_properties(main, verdict.since or verdict.common) if verdict.lost else {}
+                since = verdict.since or verdict.common or _begun_at(main, branch)
+                back = back_properties(main, since) if verdict.lost else {}
                 made = become(
                     target,
                     live_entries(branch, taken),
@@ -176,6 +178,19 @@ def hold_taken(
     if taken is not None:
         return held(main, taken, partial(is_there, branch, taken))
     return nullcontext() if judged is None else held(main, judged, lambda hold: True)
+
+
+def _begun_at(main: TableStore, branch: TableStore) -> int | None:
+    """The snapshot of main that a branch began at, if main still has it, though it may have taken it back: what main becomes
+    holds its rows.
+    """
+    with suppress(CorruptData):
+        origin = read_origin(branch.file_io, branch.paths)
+        for number, identity in reversed(() if origin is None else origin.points):
+            snapshot = main.snapshots.find(number)
+            if snapshot is not None and snapshot.identity == identity:
+                return number
+    return None
 
 
 def back_properties(main: TableStore, common: int | None) -> dict[str, str]:
