@@ -37,7 +37,8 @@ def query(session: Session, sql: str, form: str) -> None:
 def sql(session: Session, statement: str | None, script: str | None, engine: str, form: str) -> None:
     """Run SQL statements, those of a file, or, with neither, those that are typed in.
 
-    Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists.
+    Queries, table definitions, INSERT, DELETE, UPDATE, MERGE, CALL sys.*: what docs/sql.md lists. Each statement answers as soon
+    as it is done, with `--format json` or `csv` by a document of its own.
     """
     out = console()
     if statement is not None and script is not None:
