@@ -577,7 +577,7 @@ def test_what_ran_before_an_error_is_shown(session: Session, tmp_path: Path) -> 
     script.write_text("CREATE TABLE a (i INT); INSERT INTO a VALUES (1);\nSELECT i + 1 AS n FROM a; SELECT * FROM nope")
     done = CliRunner().invoke(cli, ["sql", "--engine", "duckdb", "-f", str(script), "--format", "csv"], obj=Session())
     assert done.exit_code
-    assert "Snapshot 1 of default.a: 1 rows" in done.stdout and done.stdout.endswith("n\n2\n")
+    assert "Snapshot 1 of default.a: 1 row " in done.stdout and done.stdout.endswith("n\n2\n")
 
 
 def test_in_csv_an_empty_text_is_not_null_and_in_json_nan_is_not_null(session: Session) -> None:
