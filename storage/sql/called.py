@@ -17,7 +17,6 @@ AS_TYPED = frozenset(
         "PERCENTILE_DISC",
         "LISTAGG",
         "STRING_AGG",
-        "GET_JSON_OBJECT",
         "PARSE_JSON",
         "TO_CHAR",
         "REGEXP_LIKE",
