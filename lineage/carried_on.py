@@ -50,6 +50,10 @@ class KnownSnapshots:
                 table.add(row.ref(catalog))
         self._tables |= tables
 
+    def names(self, ref: SnapshotRef) -> set[SnapshotRef]:
+        """The other names of a snapshot."""
+        return self.of(ref).names(ref)
+
     def of(self, ref: SnapshotRef) -> "_KnownTable":
         """What is known of the table of a snapshot."""
         name = (ref.catalog, ref.database, ref.table)

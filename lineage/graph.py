@@ -3,14 +3,15 @@
 The answer is a graph of snapshots. A snapshot leads to the barriers that produced it, those to the snapshots they
 consumed, and so on; each hop asks every catalog's store once for all snapshots of that hop.
 
-A branch begins with a snapshot of main: what was made from it there, or read it, is told of main's snapshot, by its own name.
+A branch begins with a snapshot of main, or has become main: what was made from it there, or read it, is told of main's snapshot,
+by that one's name, also if it is in no table any more (`main~20241103T081500123`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from storage import SnapshotRef
+from storage import MAIN_BRANCH, SnapshotRef
 
 from .entities import Side, SnapshotLineage
 from .store import LineageStore
@@ -74,7 +75,7 @@ def trace(
         for row, ref_met in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(named_refs.get(ref_met, ref_met))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
-        on_branches = {other for _, other in met if "~" not in other.branch and other.branch != "main"}
+        on_branches = {other for _, other in met if other.branch != MAIN_BRANCH}
         named_refs.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
         for row, ref_met in met:
             other = named_refs.get(ref_met, ref_met) if ref_met != ref else ref_met
@@ -90,15 +91,13 @@ def trace(
 
 def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[SnapshotRef]:
     """The other names of a snapshot that a branch has with main, and so have the branches that began with it."""
-    if "~" in ref.branch:
-        return set()
     names = named_by_main(stores, [ref])
     main = names.get(ref, ref)
     return {main, *(each for each, name in names.items() if name == main)} - {ref}
 
 
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
-    """For snapshots of main, and those that branches began with, the names on branches with main's: the same barrier made them,
+    """For snapshots that main has, or had, and branches as well, the names on branches with main's: the same barrier made them,
     under the same number, at the same time.
     """
     barriers: dict[tuple[str, int], list[SnapshotRef]] = {}
@@ -111,9 +110,9 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
             key = (row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time)
             same.setdefault(key, []).append(row.ref(catalog))
         for names in same.values():
-            main = next((name for name in names if name.branch == "main"), None)
+            main = min((name for name in names if name.branch.partition("~")[0] == MAIN_BRANCH), default=None)
             if main is not None:
-                main_names.update({name: main for name in names if name != main and "~" not in name.branch})
+                main_names.update({name: main for name in names if name != main})
     return main_names
 
 
@@ -188,7 +187,7 @@ def direct_sources(
     for row, ref in sinks_at(stores, places):
         barriers.setdefault((row.job, row.barrier_id), []).append(ref)
     met = [(row, row.ref(name)) for name, store in stores.items() for row in rows_at(store, "source", barriers)]
-    names = named_by_main(stores, {other for _, other in met if "~" not in other.branch and other.branch != "main"})
+    names = named_by_main(stores, {other for _, other in met if other.branch != MAIN_BRANCH})
     sources_of_sinks: dict[SnapshotRef, set[SnapshotRef]] = {}
     for row, ref_met in met:
         for sink in barriers[row.job, row.barrier_id]:

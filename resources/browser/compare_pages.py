@@ -13,7 +13,7 @@ from ..session import Session
 from ..warehouse.row_comparison import compare_rows
 from .rows_of import change_of
 from .spoilt import refuse_unknown
-from .view import parameters_of, ref_of
+from .view import own_parameters, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -32,17 +32,18 @@ def routes() -> list[BaseRoute]:
 
 def _page(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    texts = [parameters_of(request).get(side, "").strip() for side in ("left", "right")]
+    parameters = own_parameters(request, "left", "right", switches=("rows", "snapshots"))
+    texts = [parameters.get(side, "").strip() for side in ("left", "right")]
     if not all(texts):
         return browser.render(
             request, "compare.html", title="Compare two snapshots", left=texts[0], right=texts[1], compared=None
         )
     left, right = (_named(browser.session, text) for text in texts)
     compared = browser.session.compare_ancestries(left, right)
-    is_whole = parameters_of(request).get("rows") == "all"
+    is_whole = parameters.get("rows") == "all"
     rows = compare_rows(browser.session, left, right, None if is_whole else _MOST_COMPARED)
     examples = None if rows.comparison is None else rows.comparison.examples
-    every = parameters_of(request).get("snapshots") == "all"
+    every = parameters.get("snapshots") == "all"
     sides = [
         (name, refs, refs if every else refs[:_SHOWN])
         for name, refs in (

@@ -29,7 +29,7 @@ from ..recovery.words import BROWSER, OPS
 from ..session import Session
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .tokens import TOKEN
-from .view import parameters_of
+from .view import own_parameters
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -118,6 +118,7 @@ class Comparisons:
 
 def _list(request: Request) -> Response:
     browser: Browser = request.app.state.browser
+    own_parameters(request)
     assets, trouble = _assets()
     listed = [progress_of(browser.session, name, assets) for name in names(browser.session.catalog)]
     return browser.render(request, "recoveries.html", title="Recoveries", listed=listed, trouble=trouble)
@@ -134,8 +135,8 @@ def _recovery(request: Request) -> Response:
     # Asked first: what is shown is of that state, or of a later one, which the forms are refused for.
     shown_state = state_of(session, branch)
     progress = progress_of(session, branch, assets)
-    shown = parameters_of(request).get("table", "")
-    is_whole = parameters_of(request).get("compare") == "all"
+    parameters = own_parameters(request, "table", switches=("compare",))
+    shown, is_whole = parameters.get("table", ""), parameters.get("compare") == "all"
     record, rows = _tables(browser, progress, is_whole, shown)
     if shown and shown not in [row.name for row in rows]:
         raise InvalidRequest(

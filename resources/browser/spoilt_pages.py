@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, get_args
 
 from starlette.requests import Request
@@ -25,7 +26,7 @@ from .rows_of import change_of
 from .spoilt import SHOWN, refuse_unknown
 from .svg import LaneName, lane_names, picture
 from .tokens import TOKEN
-from .view import WHOLE, parameters_of, ref_of
+from .view import WHOLE, own_parameters, ref_of
 
 if TYPE_CHECKING:
     from .app import Browser
@@ -46,7 +47,7 @@ def routes() -> list[BaseRoute]:
 
 def _spoilt(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    asked = _asked(request)
+    asked = _asked(own_parameters(request, "ref"))
     bad = change_of(browser.session, asked)
     platform = browser.facts.platform()
     damage = browser.damages.read(browser.session, bad, platform)
@@ -84,9 +85,9 @@ def _drawn(platform: Platform, bad: SnapshotRef, base: str) -> tuple[list[LaneNa
     return lane_names(history, WHOLE), picture(history, layout, WHOLE, lambda ref: snapshot_address(base, ref), path)
 
 
-def _asked(request: Request) -> SnapshotRef:
+def _asked(parameters: Mapping[str, str]) -> SnapshotRef:
     """The snapshot of a page. Raises InvalidRequest."""
-    text = parameters_of(request).get("ref", "")
+    text = parameters.get("ref", "")
     if not text:
         raise InvalidRequest("Name a snapshot: ?ref=snapline.db.t@5.")
     return ref_of(text)
@@ -99,11 +100,12 @@ def can_recover(bad: SnapshotRef) -> bool:
 
 def _plan(request: Request) -> Response:
     browser: Browser = request.app.state.browser
-    asked = _asked(request)
+    parameters = own_parameters(request, "ref", "mode")
+    asked = _asked(parameters)
     bad = change_of(browser.session, asked)
     platform = browser.facts.platform()
     refuse_unknown(browser.session, bad, platform)
-    mode = mode_of(parameters_of(request).get("mode", DEFAULT_MODE))
+    mode = mode_of(parameters.get("mode", DEFAULT_MODE))
     plan = plan_recovery(browser.session, bad, mode, platform.stores)
     target = f"{bad.table_name}@{bad.snapshot_id}"
     # What the form carries is what its token is made for.

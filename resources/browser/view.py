@@ -1,6 +1,6 @@
 """What a page shows, as its URL says it: a link that is sent to a colleague shows the same picture."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -150,6 +150,22 @@ def parameters_of(request: Request) -> dict[str, str]:
     if len(parameters) < len(pairs):
         twice = next(name for name, _ in pairs if [each for each, _ in pairs].count(name) > 1)
         raise InvalidRequest(f"The address has the parameter {twice[:100]!r} more than once: leave out all but one.")
+    return parameters
+
+
+def own_parameters(request: Request, *names: str, switches: Sequence[str] = ()) -> dict[str, str]:
+    """The query of an address of a page that has parameters of its own, each with a value, and `switches`, which say `all`.
+    Raises InvalidRequest for what else stands there.
+    """
+    parameters, known = parameters_of(request), [*names, *switches]
+    for name, value in parameters.items():
+        if name not in known:
+            there = f"There are: {', '.join(sorted(known))}." if known else "It takes none."
+            raise InvalidRequest(
+                f"The address has the parameter {name[:100]!r}, which this page does not know. {there}"
+            )
+        if name in switches and value not in ("", "all"):
+            raise InvalidRequest(f"The address has {name}={value[:100]!r}: it is 'all', or left out.")
     return parameters
 
 

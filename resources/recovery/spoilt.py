@@ -60,6 +60,8 @@ class Spoilt:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._lineage = KnownSnapshots(self._stores)
+        # A branch that became main has left its snapshots a name of main's.
+        self._bad_places = {_place(ref) for ref in (bad, *self._lineage.names(bad))}
         self._known: dict[tuple[str, str, int], bool] = {}
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
@@ -97,8 +99,7 @@ class Spoilt:
         return ref
 
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
-        bad = self._bad
-        return (ref.catalog, ref.database, ref.table, ref.branch) == (bad.catalog, bad.database, bad.table, bad.branch)
+        return _place(ref) in self._bad_places
 
     def _is_bad(self, ref: SnapshotRef) -> bool:
         """Whether the bad table was still bad at one of its own snapshots."""

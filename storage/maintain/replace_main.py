@@ -8,7 +8,7 @@ gets its consumers; the file MAIN-BRANCH names the branch; the old main goes. So
 """
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ from ..write.close import (
     open_again,
     refuse_closed,
 )
-from ..write.listeners import CommitListener
+from ..write.listeners import CommitListener, tell_listeners
 from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of, live_entries
@@ -110,7 +110,7 @@ def replace_main(
         left_out = _left_out(main, latest)
         if decide(main, closing, "done"):
             _name(main, branch, verdict)
-            _end(branch, put, listeners, left_out)
+            _end(branch, verdict, put, listeners, left_out)
             return verdict
         open_again(main, closing)
     raise CommitConflict(f"Writers of {main.identifier.full_name} come first each time. Stop them, then replace main.")
@@ -155,7 +155,7 @@ def replace_closed(
         left_out = _left_out(main, latest)
         if decide(main, latest, "done"):
             _name(main, branch, verdict)
-            _end(branch, put, listeners, left_out)
+            _end(branch, verdict, put, listeners, left_out)
             return verdict
         # Closed late, by somebody who has died before he could close it once more: nobody writes in between.
         close_again(main, latest)
@@ -325,16 +325,21 @@ def _left_out(main: TableStore, latest: Snapshot | None) -> frozenset[bytes]:
 
 
 def _end(
-    branch: TableStore, put: Snapshot | None, listeners: Sequence[CommitListener], left_out: frozenset[bytes]
+    branch: TableStore,
+    verdict: Verdict,
+    put: Snapshot | None,
+    listeners: Sequence[CommitListener],
+    left_out: frozenset[bytes],
 ) -> None:
-    """Drop what was main, and do what follows once its rows and schemas have come to the branch. `left_out`: the partitions
-    whose files had another number of buckets than main had by its schema.
+    """Drop what was main, tell of what main has now, and do what follows once its rows and schemas have come to the branch.
+    `left_out`: the partitions whose files had another number of buckets than main had by its schema.
     """
     try:
         main = on_branch(branch, MAIN_BRANCH)
         _drop_old(main)
         for store, tag in tags_of_branch(main):
             delete_hold(store, tag)
+        _tell_new(main, [*verdict.new, *([] if put is None else [put])], listeners)
         publish_after(main, None)
         send_after(main, None)
         tell_after(main, put, listeners)
@@ -343,6 +348,18 @@ def _end(
         # What was main has gone along with the table.
         if branch.is_same_table():
             raise
+
+
+def _tell_new(main: TableStore, snapshots: Iterable[Snapshot], listeners: Sequence[CommitListener]) -> None:
+    """Tell listeners of the snapshots that have become main's: they were told of them as the branch's alone."""
+
+    def tell(snapshot: Snapshot) -> None:
+        tell_listeners(
+            main, listeners, lambda listener: listener.notify_commit_complete(main.identifier, snapshot), snapshot.id
+        )
+
+    for snapshot in snapshots:
+        tell(snapshot)
 
 
 def _drop_old(main: TableStore) -> None:

@@ -166,6 +166,11 @@ KNOWN = {
     ("path", "status", "said"),
     [
         ("/history?colour=red", 400, "'colour', which no page knows"),
+        ("/spoilt?ref=snapline.raw.a@1&hops=1", 400, "'hops', which this page does not know. There are: ref"),
+        ("/plan?ref=snapline.raw.a@1&zz=1", 400, "'zz', which this page does not know. There are: mode, ref"),
+        ("/compare?a=x", 400, "'a', which this page does not know. There are: left, right, rows, snapshots"),
+        ("/compare?rows=some", 400, "it is 'all', or left out"),
+        ("/recoveries?table=raw.a", 400, "It takes none"),
         ("/history?hops=0", 400, "hops = '0': it is a number from 1 to"),
         ("/history?hops=-1", 400, "hops = '-1'"),
         ("/history?direction=left", 400, "it is one of up, down, both"),
