@@ -18,9 +18,17 @@ class CurrentNames:
         """The same snapshot by its table's name of today."""
         if ref.catalog != self._catalog.name:
             return ref
-        then = sink.time_ms if ref.time_ms is None else ref.time_ms
+        named = self._since(ref, sink.time_ms)
+        if ref.time_ms is None or (earlier := self._since(ref, ref.time_ms)) == named:
+            return named
+        # The table was renamed before the sink was committed, or another one had got its name by then.
+        is_earlier = committed_at(named, self._catalog) != ref.time_ms == committed_at(earlier, self._catalog)
+        return earlier if is_earlier else named
+
+    def _since(self, ref: SnapshotRef, then_ms: int) -> SnapshotRef:
+        """What a name of a time is today."""
         for until, name in self._by_former_name().get(f"{ref.database}.{ref.table}", []):
-            if then <= until:
+            if then_ms <= until:
                 now = Identifier.parse(name)
                 return SnapshotRef(ref.catalog, now.database, now.table, ref.branch, ref.snapshot_id, ref.time_ms)
         return ref

@@ -31,6 +31,8 @@ def check_directory(name: str, value: str) -> None:
     """Raise InvalidRequest for what is no absolute path of this machine."""
     if not _is_path(value):
         raise InvalidRequest(f"{name} = {hidden(value)!r} is no directory: give an absolute path.")
+    if os.path.exists(value) and not os.path.isdir(value):
+        raise InvalidRequest(f"{name} = {hidden(value)!r} is no directory, but a file: give another path.")
 
 
 def check_directories(name: str, values: Iterable[str], *, urls: bool) -> None:

@@ -22,6 +22,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -162,23 +163,32 @@ def _switch(given: Mapping[str, str], name: str) -> bool:
 
 def _directories(given: Mapping[str, str], name: str) -> tuple[str, ...]:
     text = given.get(name) or "[]"
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"{name} is not JSON: {error}") from None
+    value = _parsed(name, text)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidRequest(f"{name} = {text!r} must be a JSON list of directories.")
     check_directories(name, value, urls=name != "SNAPLINE_READABLE_DIRECTORIES")
     return tuple(value)
 
 
+def _parsed(name: str, text: str) -> Any:
+    """The value that JSON says. Raises InvalidRequest, which does not show the text: it may be a secret."""
+    try:
+        return json.loads(text, object_pairs_hook=partial(_each_once, name))
+    except (ValueError, RecursionError) as error:
+        said = "it is nested without end" if isinstance(error, RecursionError) else error
+        raise InvalidRequest(f"{name} is not JSON: {said}. Its {len(text)} characters are not shown.") from None
+
+
+def _each_once(name: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise InvalidRequest(f"{name} has the key {twice[0]!r} more than once: leave all but one out.")
+    return dict(pairs)
+
+
 def _json(given: Mapping[str, str], name: str) -> dict[str, str]:
     text = given.get(name) or "{}"
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        # The text itself may be a secret.
-        raise InvalidRequest(f"{name} is not JSON: {error}. Its {len(text)} characters are not shown.") from None
+    value = _parsed(name, text)
     if not isinstance(value, dict):
         raise InvalidRequest(f'{name} is JSON, but no object: write {{"key": "value", …}}.')
     if name == "SNAPLINE_SPARK_CONFIG":

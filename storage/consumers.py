@@ -16,6 +16,7 @@ from .errors import CommitConflict, CommitOutcomeUnknown, CorruptData, InvalidRe
 from .metadata.consumer import Consumer, ConsumerFiles
 from .metadata.history import identity_at, refuse_other_history
 from .metadata.table_store import TableStore
+from .read.changes import before_has_expired, reads_before
 from .same_table import of_same_table
 from .store_errors import outcome
 from .write.close import RENAMING, REPLACEMENT, is_closed_for, refuse_closed
@@ -75,13 +76,9 @@ class Consumers:
         store, next_snapshot_id = self._store, consumer.next_snapshot_id
         if was is not None and was.next_snapshot_id <= next_snapshot_id:
             return True
-        # Written first, then looked: an expiry says how far it goes before it looks which consumers there are.
-        others = [each for each in store.consumers.all() if each.name != consumer.name]
         if next_snapshot_id < (store.snapshots.earliest_id() or 1):
             return False
-        if any(other.next_snapshot_id <= next_snapshot_id for other in others):
-            return True
-        return next_snapshot_id >= store.consumers.expiring_below()
+        return _is_kept_by_others(store, consumer) or next_snapshot_id >= store.consumers.expiring_below()
 
     @outcome(_REPEAT)
     def delete(self, name: str) -> None:
@@ -180,7 +177,7 @@ class Consumption:
             content = store.consumers.put(consumer, self._content, store.clock.unique_name())
         else:
             # Else it would keep all that is left for a reader that cannot go on.
-            content, is_kept = _begin(store, consumer, self._content, lambda was: not self._has_expired(position + 1))
+            content, is_kept = _begin(store, consumer, self._content, partial(self._can_read_on, consumer))
         if content is None and is_kept:
             store.refuse_other_table()
             raise CommitConflict(
@@ -190,8 +187,26 @@ class Consumption:
             )
         _look_back(store, self._name, content)
         if not is_kept:
-            raise store.snapshots.missing(position + 1)
+            raise (
+                store.snapshots.missing(position + 1)
+                if self._has_expired(position + 1)
+                else before_has_expired(store, position + 1)
+            )
         self._content, self._has_recorded = content, True
+
+    def _can_read_on(self, consumer: Consumer, was: Consumer | None) -> bool:
+        """Whether what a consumer is to read next is there, and stays; `was`: what it was before."""
+        store, number = self._store, consumer.next_snapshot_id
+        if self._has_expired(number):
+            return False
+        following = store.snapshots.find(number)
+        if following is None or not reads_before(store, following):
+            return True
+        if store.snapshots.find(number - 1) is None:
+            return False
+        if was is not None and was.next_snapshot_id <= number:
+            return True
+        return _is_kept_by_others(store, consumer) or number - 1 >= store.consumers.expiring_below()
 
     def _has_expired(self, snapshot_id: int) -> bool:
         store = self._store
@@ -206,6 +221,14 @@ class Consumption:
 def _consumer_at(store: TableStore, name: str, next_snapshot_id: int) -> Consumer:
     """A consumer that has read all before a snapshot."""
     return Consumer(name, next_snapshot_id, identity_at(store, next_snapshot_id - 1))
+
+
+def _is_kept_by_others(store: TableStore, consumer: Consumer) -> bool:
+    """Whether another consumer keeps what one is to read. Asked once that is written: an expiry says how far it goes before it
+    looks which consumers there are.
+    """
+    others = [each for each in store.consumers.all() if each.name != consumer.name]
+    return any(other.next_snapshot_id <= consumer.next_snapshot_id for other in others)
 
 
 def _begin(

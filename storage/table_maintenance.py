@@ -12,7 +12,7 @@ from typing import Any
 from .altering import alter
 from .basis import Basis, repeated
 from .commits import CommitDetails, Commits
-from .errors import CorruptData, InvalidRequest
+from .errors import CorruptData, InvalidRequest, NotFound
 from .log.definition import refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
@@ -21,7 +21,7 @@ from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant
 from .maintain.follow import tell_after
-from .maintain.orphan_files import OrphanFile, remove_orphan_files
+from .maintain.orphan_files import OrphanFile, has_file, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rescale import rescale_to
 from .maintain.rollback import rollback_to
@@ -249,7 +249,7 @@ class TableMaintenance(TableReading):
     def why_kept(self, what: int | str) -> list[str]:
         """Who needs a snapshot's files, or a file (by its path or name): snapshots and tags of all branches.
 
-        The snapshot may have expired, if a tag has kept it.
+        The snapshot may have expired, if a tag has kept it. Raises NotFound if there is no such snapshot, or file.
         """
         if isinstance(what, int):
             store, snapshot = find_version(self._store, what)
@@ -257,4 +257,6 @@ class TableMaintenance(TableReading):
                 paths = set() if snapshot is None else files_of(store, snapshot)
         else:
             paths = {path for path in needed_files(self._store) if path == what or path.endswith(f"/{what}")}
+            if not paths and not has_file(self._store, what):
+                raise NotFound(f"{self.identifier} has no file {what!r}: give its path, or what its path ends with.")
         return [str(holder) for holder in holders_of(self._store, paths)]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -258,12 +259,8 @@ def java_text(data_type: DataType, value: Any) -> str:
     if data_type.is_float:
         return _java_float_text(value, single=data_type.root == "FLOAT")
     if data_type.is_timestamp:
-        moment, nanos = _datetime(value)
-        # Not by strftime, which writes years before 1000 with fewer digits.
-        text = moment.isoformat("T", "minutes")
-        if moment.second or nanos:
-            text += moment.strftime(":%S") + _java_fraction(nanos)
-        return text
+        text, second, nanos = _minutes(value, "T")
+        return f"{text}:{second:02d}{_java_fraction(nanos)}" if second or nanos else text
     if data_type.root == "DECIMAL":
         return f"{value:f}"
     return str(value)
@@ -277,7 +274,7 @@ def cast_text(data_type: DataType, value: Any) -> str:
 def text_caster(data_type: DataType) -> Callable[[Any], str]:
     """What casts values of a type to text as SQL does it; for those who have many."""
     if data_type.root == "DATE":
-        return lambda value: dt.date.fromordinal(_EPOCH_DAY + value).isoformat()
+        return _date_text
     precision = data_type.precision
     if data_type.root == "TIME":
         return lambda value: (
@@ -285,15 +282,29 @@ def text_caster(data_type: DataType) -> Callable[[Any], str]:
             + _time_fraction(value % 1000 * 10**6, precision)
         )
     if data_type.is_timestamp:
-        return lambda value: _datetime(value)[0].isoformat(" ", "seconds") + _fraction(value % 10**9, precision)
+        return lambda value: _seconds(value) + _fraction(value % 10**9, precision)
     if data_type.is_integer or data_type.is_text:
         return str
     return partial(java_text, data_type)
 
 
-def _datetime(nanos: int) -> tuple[dt.datetime, int]:
+def _date_text(days: int) -> str:
+    """A day as Java writes it: also of years that Python has no dates of, which it has from 1 to 9999."""
+    if 0 < _EPOCH_DAY + days <= dt.date.max.toordinal():
+        return dt.date.fromordinal(_EPOCH_DAY + days).isoformat()
+    return f"{'+' if days > 0 else ''}{np.datetime64(days, 'D')}"
+
+
+def _minutes(nanos: int, between: str) -> tuple[str, int, int]:
+    """A moment to the minute, as text, and its second and nanoseconds."""
     seconds, rest = divmod(nanos, 10**9)
-    return _EPOCH + dt.timedelta(seconds=seconds), rest
+    days, second = divmod(seconds, 86_400)
+    return f"{_date_text(days)}{between}{second // 3600:02d}:{second // 60 % 60:02d}", second % 60, rest
+
+
+def _seconds(nanos: int) -> str:
+    text, second, _ = _minutes(nanos, " ")
+    return f"{text}:{second:02d}"
 
 
 def _fraction(nanos: int, precision: int) -> str:

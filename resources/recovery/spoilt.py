@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, trace, was_replaced
-from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
+from storage import MAIN_BRANCH, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
 from ..warehouse.forks import Forks
@@ -60,8 +60,9 @@ class Spoilt:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._lineage = KnownSnapshots(self._stores)
-        # A branch that became main has left its snapshots a name of main's.
-        self._bad_places = {_place(ref) for ref in (bad, *self._lineage.names(bad))}
+        # What a branch had that became main has a name of main's as well.
+        mains = [ref for ref in self._lineage.names(bad) if ref.branch.partition("~")[0] == MAIN_BRANCH]
+        self._bad_places = {_place(ref) for ref in (bad, *mains)}
         self._known: dict[tuple[str, str, int], bool] = {}
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}

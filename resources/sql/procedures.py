@@ -3,6 +3,7 @@ that Paimon's Spark and Flink connectors give them. What Paimon has and this pla
 """
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,12 @@ from .result import Result
 
 PROCEDURES = procedures()
 know_statements(action.statement for action in ACTIONS.values() if action.statement is not None)
-# Parameters that say how Paimon does something, not what comes of it.
-_WITHOUT_EFFECT = {"remove_orphan_files": ("parallelism", "mode"), "rescale": ("scan_parallelism", "sink_parallelism")}
+_A_COUNT = r"[1-9]\d*"
+# Parameters that say how Paimon does something, not what comes of it, and the values that they have there.
+_WITHOUT_EFFECT: dict[str, dict[str, str]] = {
+    "remove_orphan_files": {"parallelism": _A_COUNT, "mode": "local|distributed"},
+    "rescale": {"scan_parallelism": _A_COUNT, "sink_parallelism": _A_COUNT},
+}
 # What arguments without a name stand for in Paimon's Spark procedures, where that is more than is carried out here.
 # Parameters of this platform alone come behind them.
 _POSITIONS = {
@@ -161,7 +166,10 @@ def _bound(
         reason = _REFUSED_PARAMETERS.get(procedure.name, {}).get(label)
         if reason is not None and (key or constant is not None):
             raise Unsupported(f"CALL sys.{procedure.name} with {key or label!r}: {reason}.")
-        if reason is not None or label in _WITHOUT_EFFECT.get(procedure.name, ()):
+        without_effect = _WITHOUT_EFFECT.get(procedure.name, {}).get(label)
+        if without_effect is not None:
+            _check_without_effect(procedure.name, label, constant, without_effect)
+        if reason is not None or without_effect is not None:
             continue
         parameter = next((each for each in procedure.parameters if label in (each.name, *each.given.also)), None)
         if parameter is None or parameter.name in given:
@@ -185,6 +193,13 @@ def _positions(procedure: Procedure) -> list[str]:
 def known_procedures() -> list[str]:
     """The names that are carried out or refused with a reason."""
     return sorted({*PROCEDURES, *_REFUSED})
+
+
+def _check_without_effect(name: str, label: str, value: Any, pattern: str) -> None:
+    """Raise InvalidRequest for a value that a parameter does not have in Paimon either."""
+    if value is not None and not re.fullmatch(pattern, str(value), re.IGNORECASE):
+        wanted = "a whole number from 1 on" if pattern == _A_COUNT else pattern.replace("|", " or ")
+        raise InvalidRequest(f"CALL sys.{name}: {label!r} = {value!r} is not {wanted}.")
 
 
 def _constant(node: exp.Expr) -> Any:

@@ -18,6 +18,7 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..options import TableOptions
+from ..read.changes import reads_before
 from ..write.taken_over import ids_of
 from .age import now_of_ages
 from .brought_back import tags_in_vain
@@ -177,7 +178,8 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         store.consumers.announce_expiry(expired[-1].id + 1)
     unread = _unread_from(store)
     published = _published_from(store) if expired else None
-    first_kept = min((number for number in (published, unread) if number is not None), default=None)
+    to_read = None if unread is None else _needed_to_read(store, unread, history)
+    first_kept = min((number for number in (published, to_read) if number is not None), default=None)
     expired = [snapshot for snapshot in expired if first_kept is None or snapshot.id < first_kept]
     ids = tuple(snapshot.id for snapshot in expired)
     # Shared, so that each manifest is read once, whoever needs it.
@@ -296,6 +298,12 @@ def _published_from(store: TableStore) -> int | None:
     # The tag names what the commit was put on, at the earliest.
     marked = [tag.snapshot.id for entry in entries.damaged if (tag := store.tags.find(entry.tag)) is not None]
     return min([*begun, *marked], default=None)
+
+
+def _needed_to_read(store: TableStore, unread: int, history: Sequence[Snapshot]) -> int:
+    """The first snapshot that is needed to read the changes from one on: that, or the one before."""
+    snapshot = next((snapshot for snapshot in history if snapshot.id == unread), None)
+    return unread if snapshot is None or not reads_before(store, snapshot) else unread - 1
 
 
 def _unread_from(store: TableStore) -> int | None:

@@ -111,7 +111,7 @@ class ChangeSplit:
                 # What was replaced is in files of the snapshot before, which may have expired with them.
                 compares = any(value.replaced or value.marked for value in (self, *self.parts))
                 if compares and store.snapshots.find(self.snapshot_id - 1) is None:
-                    raise store.snapshots.missing(self.snapshot_id - 1) from None
+                    raise before_has_expired(store, self.snapshot_id) from None
                 raise
 
     def _rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
@@ -293,6 +293,20 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
         yield from _plan(request, snapshot, postponed, [], origins=origins)
 
 
+def before_has_expired(store: TableStore, snapshot_id: int) -> NotFound:
+    """The error that says that changes cannot be told, since the snapshot before has expired."""
+    return NotFound(
+        f"What snapshot {snapshot_id} of {store.identifier} changed is told by snapshot {snapshot_id - 1} as well, which has "
+        f"expired. Read the table anew, at {snapshot_id} or later. A consumer keeps what it has not read."
+    )
+
+
+def reads_before(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether the changes of a snapshot are told by files of the one before as well, which has to be there."""
+    is_told = snapshot.changelog_manifest_list is None and _tells_by_its_files(store, snapshot)
+    return is_told and snapshot.commit_kind == OVERWRITE
+
+
 def latest_schema(store: TableStore) -> TableStore:
     """The store under the newest version of its schema, in which changes of all versions are shown."""
     newest = store.schemas.latest()
@@ -348,7 +362,7 @@ def _marks_of(store: TableStore, snapshot: Snapshot) -> "Marks":
         return Marks({}, {})
     before = store.snapshots.find(snapshot.id - 1)
     if before is None and snapshot.id > 1:
-        raise store.snapshots.missing(snapshot.id - 1)
+        raise before_has_expired(store, snapshot.id)
     return Marks(vectors_of(store, before), vectors_of(store, snapshot))
 
 

@@ -304,6 +304,8 @@ class _Parser(AddedParser):
             return self.expression(SetOption())
         start = self._curr
         key = self._text()
+        if start.token_type == TokenType.STRING and self._prev is not start:
+            self.raise_error("SET takes a key and a value with = between them: SET 'key' = 'value'", self._prev)
         if " " in key and start.token_type != TokenType.STRING:
             self.raise_error(
                 "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start

@@ -66,6 +66,23 @@ def rebuilt(session: Session, tmp_path: Path) -> LineageStore:
     return store
 
 
+def test_two_tables_that_have_swapped_their_names_are_told_apart(opened: Open) -> None:
+    session = opened()
+    first, second = write(session, "raw.a"), write(session, "raw.b")
+    write(session, "core.c", first)
+    for name, new in (("raw.a", "raw.x"), ("raw.b", "raw.a"), ("raw.x", "raw.b")):
+        session.catalog.rename_table(name, new)
+    assert first.time_ms is not None and second.time_ms is not None
+    for source in (session.ref("raw.a@1"), session.ref("raw.b@1")):
+        write(session, "core.c", source)
+    for again in (opened(), opened()):
+        made = [
+            edge.source for number in (1, 2, 3) for edge in again.lineage(again.ref(f"core.c@{number}"), "up").edges
+        ]
+        assert [str(each) for each in made] == ["raw.b@1", "raw.a@1", "raw.b@1"]
+        again.rebuild_lineage()
+
+
 def test_a_renamed_table_keeps_its_lineage(opened: Open, tmp_path: Path) -> None:
     session = opened()
     made = write(session, "core.b", write(session, "raw.a"))

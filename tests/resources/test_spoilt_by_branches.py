@@ -77,6 +77,23 @@ def test_a_bad_snapshot_of_a_branch_that_main_has_taken_is_followed_whatever_bec
             assert Spoilt(session, bad).is_spoilt(made), (by, fate, rebuilt)
 
 
+def test_a_bad_snapshot_is_followed_through_a_main_that_another_branch_replaced(session: Session) -> None:
+    table = session.catalog.create_table("db.src", SCHEMA, options={"bucket": "-1"})
+    for word in ("one", "two"):
+        table.write(pa.table({"word": [word]}))
+    for branch, word in (("first", "bad"), ("second", "sound")):
+        table = session.table("db.src")
+        table.branches.create(branch, snapshot_id=1)
+        table.on_branch(branch).write(pa.table({"word": [word]}))
+        table.branches.replace_main(branch, discard_main=True)
+        session.sql(f"CREATE TABLE db.after_{branch} AS SELECT * FROM db.src", "duckdb")
+    bad = SnapshotRef("snapline", "db", "src", "first", 2)
+    for name in ("src", "after_first", "after_second"):
+        has_it = "bad" in session.table(f"db.{name}").to_arrow()["word"].to_pylist()
+        assert has_it == (name in {each.table for each in session.impact(bad) if each.branch == "main"}), name
+    assert "bad" in session.table("db.after_first").to_arrow()["word"].to_pylist()
+
+
 def _second_of_branch(session: Session, table: str) -> SnapshotRef:
     """The earliest snapshot 2 of the branch b that lineage knows, by the name that it has now."""
     rows = session.stores_to_ask()["snapline"].snapshots("sink", database="db", table=table, snapshot_id=2)

@@ -98,6 +98,9 @@ def test_upkeep_by_paimons_parameters(table: Sql) -> None:
         table("CALL sys.remove_orphan_files(table => 't', older_than => '2020-01-01 00:00:00', parallelism => 4)") == []
     )
     assert table("CALL sys.remove_orphan_files(table => 'default.*', dry_run => TRUE, mode => 'local')") == []
+    for wrong in ("mode => 'nonsense'", "parallelism => 'x'", "parallelism => -3"):
+        with pytest.raises(InvalidRequest, match=f"'{wrong.split()[0]}' = "):
+            table(f"CALL sys.remove_orphan_files(table => 't', {wrong})")
     assert "Dropped day=a of t, by snapshot" in table("CALL sys.drop_partition('t', 'day=a')")
     assert ids(table) == [1]
     assert table("CALL sys.clear_consumers(table => 't', includingConsumers => 'x.*')") == []

@@ -36,6 +36,59 @@ def test_a_reader_goes_on_where_the_consumer_stands(feed: Table) -> None:
     assert Consumption(feed.store, "nobody").position() is None
 
 
+@pytest.mark.parametrize("key", [[], ["id"]])
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+@pytest.mark.parametrize("change", ["overwrite", "truncate", "rollback", "delete", "merge", "write"])
+def test_what_a_consumer_has_not_read_can_be_read_whatever_expires(
+    catalog: Catalog, key: list[str], producer: str, change: str
+) -> None:
+    options = {"changelog-producer": producer, "bucket": "1"} if key else {}
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = write(catalog.create_table("shop.t", schema, primary_key=key, options=options), 2)
+    position = table.snapshots.latest_id() or 0
+    Consumption(table.store, "feed").record(position)
+    told = table.as_told(position).to_arrow()
+    if change == "overwrite":
+        table.overwrite(pa.table({"id": [7], "item": ["y"]}))
+    elif change == "truncate":
+        table.truncate()
+    elif change == "rollback":
+        table.rollback_to(1)
+    elif change == "delete":
+        table.delete("id = 1")
+    elif change == "merge":
+        table.branches.create("b")
+        table.on_branch("b").overwrite(pa.table({"id": [8], "item": ["z"]}))
+        table.branches.merge("b")
+    else:
+        write(table, 1)
+    table.expire(retain_last=1)
+    table.expire(retain_last=1)
+    reader = Consumption(table.store, "feed")
+    assert reader.position() == position
+    changes = table.changes(after=position)
+    rows = {(row["id"], row["item"]) for row in told.to_pylist()}
+    for row in changes.to_pylist():
+        (rows.add if row["rowkind"] in ("+I", "+U") else rows.discard)((row["id"], row["item"]))
+    latest = table.snapshots.latest_id() or 0
+    assert rows == {(row["id"], row["item"]) for row in table.as_told().to_arrow().to_pylist()}
+    reader.record(latest)
+    table.expire(retain_last=1)
+    assert len(list(table.snapshots.all())) == 1
+
+
+def test_a_reader_does_not_begin_below_an_overwrite_whose_rows_are_about_to_expire(orders: Table) -> None:
+    write(orders, 2)
+    orders.overwrite(pa.table({"id": [7], "item": ["y"]}))
+    reader = Consumption(orders.store, "late")
+    # An expiry has looked which consumers there are, and has deleted nothing yet.
+    orders.store.consumers.announce_expiry(3)
+    with pytest.raises(NotFound, match="which has expired"):
+        reader.record(2)
+    assert orders.consumers.list() == []
+    Consumption(orders.store, "late").record(3)
+
+
 def test_of_two_readers_the_one_that_began_last_has_the_consumer(feed: Table) -> None:
     first, second = Consumption(feed.store, "feed"), Consumption(feed.store, "feed")
     assert (first.position(), second.position()) == (1, 1)
