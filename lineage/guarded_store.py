@@ -32,10 +32,17 @@ _warned: set[tuple[str, str]] = set()
 class LineageUnavailable(StorageError):
     """The lineage store of a catalog cannot be used now: go on without it, or leave the catalog out of an answer."""
 
-    def __init__(self, message: str, catalog: str = "", store: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, catalog: str = "", store: str = "", advice: str = "") -> None:
+        super().__init__(f"{message} {advice}".rstrip())
         self.catalog = catalog
         self.store = store
+        self._message = message
+
+    def of_rebuild(self) -> "LineageUnavailable":
+        """The same, for those who have just asked to make it anew."""
+        return LineageUnavailable(
+            self._message, self.catalog, self.store, f"It is not made anew: see that it can be written. {_CATCHES_UP}."
+        )
 
     def say_once(self) -> None:
         """Warn, once in a process of each store."""
@@ -165,5 +172,5 @@ class GuardedStore:
         # What a later program wrote is sound, and what does not answer is not to be replaced.
         is_away = isinstance(error, UnreachableStore) and not isinstance(error, UnreadableStore)
         advice = f"{_CATCHES_UP}." if is_away or isinstance(error, Unsupported) else _ADVICE
-        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}. {advice}"
-        return LineageUnavailable(message, self._catalog, store)
+        message = f"The lineage of catalog {self._catalog!r} is out of reach{where}: {reason.rstrip('.')}."
+        return LineageUnavailable(message, self._catalog, store, advice)

@@ -230,7 +230,7 @@ class Catalogs:
                     replaced.append(file)
                 count += rebuild(self.catalog_of(name), self.recorder_of(name))
             except LineageUnavailable as error:
-                failures[error.catalog] = error
+                failures[error.catalog] = error.of_rebuild()
         for failure in failures.values():
             raise failure
         return count, replaced

@@ -303,9 +303,9 @@ class _Parser(AddedParser):
         if not self._curr or self._curr.token_type == TokenType.SEMICOLON:
             return self.expression(SetOption())
         start = self._curr
+        if len(self._texts_side_by_side()) > 1:
+            self.raise_error("SET takes a key and a value with = between them: SET 'key' = 'value'", start)
         key = self._text()
-        if start.token_type == TokenType.STRING and self._prev is not start:
-            self.raise_error("SET takes a key and a value with = between them: SET 'key' = 'value'", self._prev)
         if " " in key and start.token_type != TokenType.STRING:
             self.raise_error(
                 "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start

@@ -690,6 +690,19 @@ def test_the_command_line_names_a_catalog_that_an_answer_leaves_out(opened: Open
     assert "Traceback" not in error
 
 
+def test_a_rebuild_that_cannot_write_does_not_advise_itself(
+    opened: Open, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain(opened())
+    with sqlite3.connect(home / "lineage.db") as database:
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON sink_snapshot_lineage BEGIN SELECT RAISE(ABORT, 'read-only'); END"
+        )
+    with pytest.raises(LineageUnavailable, match="read-only.*It is not made anew: see that it can be written") as raised:
+        opened().rebuild_lineage()
+    assert "lineage rebuild" not in str(raised.value)
+
+
 def test_a_directory_in_the_place_of_the_database_is_named_with_what_to_remove(opened: Open, home: Path) -> None:
     (home / "lineage.db").mkdir(parents=True)
     with pytest.raises(

@@ -405,6 +405,12 @@ def test_an_empty_platform_says_so(client: TestClient) -> None:
         assert client.get(f"/history.{form}").status_code == 200
 
 
+def test_a_picture_may_have_its_own_style_and_a_page_may_not(client: TestClient) -> None:
+    picture, page = (client.get(path).headers["content-security-policy"] for path in ("/history.svg", "/history"))
+    assert "style-src 'unsafe-inline'" in picture and "sandbox" in picture and "script-src" not in picture
+    assert "unsafe-inline" not in page and "script-src 'self'" in page
+
+
 def test_a_damaged_table_is_named_and_stops_no_page(session: Session, client: TestClient, tmp_path: Path) -> None:
     ref = made(session, "raw.a")
     made(session, "core.b", ref)

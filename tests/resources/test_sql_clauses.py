@@ -184,6 +184,7 @@ REFUSED = {
     "SET 'pipeline.nmae' = 'x'": "pipeline.name",
     "SET 'execution.trigger' = 'sometimes'": "available-now",
     "SET 'execution.runtime-mode' = 'fast'": "batch or streaming",
+    "SET 'execution.runtime-mode' 'batch'": "with = between them",
     "SET 'table-storage.bukcet' = '1'": "bucket",
     "SET 'table-storage.file.path' = '/elsewhere'": "CREATE CATALOG",
     "SET 'spark.sql.session.timeZone' = 'Asia/Tokyo'": "SNAPLINE_SPARK_CONFIG",
