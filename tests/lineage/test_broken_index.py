@@ -698,7 +698,9 @@ def test_a_rebuild_that_cannot_write_does_not_advise_itself(
         database.execute(
             "CREATE TRIGGER no BEFORE INSERT ON sink_snapshot_lineage BEGIN SELECT RAISE(ABORT, 'read-only'); END"
         )
-    with pytest.raises(LineageUnavailable, match="read-only.*It is not made anew: see that it can be written") as raised:
+    with pytest.raises(
+        LineageUnavailable, match=r"read-only.*It is not made anew: see that it can be written"
+    ) as raised:
         opened().rebuild_lineage()
     assert "lineage rebuild" not in str(raised.value)
 
