@@ -13,6 +13,7 @@ class CurrentNames:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._former: dict[str, list[tuple[int, str]]] | None = None
+        self._tables: frozenset[str] = frozenset()
 
     def of(self, ref: SnapshotRef, sink: Snapshot) -> SnapshotRef:
         """The same snapshot by its table's name of today."""
@@ -25,6 +26,13 @@ class CurrentNames:
         is_earlier = committed_at(named, self._catalog) != ref.time_ms == committed_at(earlier, self._catalog)
         return earlier if is_earlier else named
 
+    def is_gone(self, ref: SnapshotRef) -> bool:
+        """Whether there is no table of a snapshot's name in the catalog, so that nobody can say what it was called later."""
+        if ref.catalog != self._catalog.name:
+            return False
+        self._by_former_name()
+        return f"{ref.database}.{ref.table}" not in self._tables
+
     def _since(self, ref: SnapshotRef, then_ms: int) -> SnapshotRef:
         """What a name of a time is today."""
         for until, name in self._by_former_name().get(f"{ref.database}.{ref.table}", []):
@@ -36,7 +44,8 @@ class CurrentNames:
     def _by_former_name(self) -> dict[str, list[tuple[int, str]]]:
         if self._former is None:
             self._former = {}
-            for name in self._catalog.tables():
+            self._tables = frozenset(self._catalog.tables())
+            for name in sorted(self._tables):
                 for former in self._catalog.former_names(name):
                     self._former.setdefault(former.name, []).append((former.until_ms, name))
             for listed in self._former.values():

@@ -143,6 +143,17 @@ class LineageRecorder:
             sources.append(_of_branch(sink, taken))
         return Commit(sink, tuple(dict.fromkeys(sources)), snapshot)
 
+    def known_name(self, commit: Commit, source: SnapshotRef) -> SnapshotRef:
+        """A source whose table was dropped, by the name that lineage knows: it may have been renamed before."""
+        store = self._stores.get(source.catalog)
+        if store is None or source.time_ms is None:
+            return source
+        barrier = commit.snapshot.commit_identifier
+        rows = store.snapshots("source", job=commit.job, barrier_id=barrier, snapshot_id=source.snapshot_id)
+        same = [row.ref(source.catalog) for row in rows if row.snapshot_time == moment_of_ms(source.time_ms)]
+        is_known = any((each.database, each.table) == (source.database, source.table) for each in same)
+        return source if is_known else next(iter(same), source)
+
     def record(self, commits: Sequence[Commit]) -> None:
         """Record commits, all sources before the first sink: a sink without its sources would be an answer that leaves
         something out. What has a name that lineage cannot keep is left out, and named in a warning.
@@ -425,6 +436,7 @@ def commits_of(
         if snapshot.changes_rows:
             commit = recorder.commit_of(table.identifier, snapshot)
             sources = [names.of(source, snapshot) for source in commit.sources]
+            sources = [recorder.known_name(commit, each) if names.is_gone(each) else each for each in sources]
             if (marked := _marked(table, snapshot)) is not None:
                 sources.append(_of_branch(commit.sink, marked))
             commits.append(Commit(commit.sink, tuple(dict.fromkeys(sources)), snapshot))

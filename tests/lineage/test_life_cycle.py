@@ -83,6 +83,16 @@ def test_two_tables_that_have_swapped_their_names_are_told_apart(opened: Open) -
         again.rebuild_lineage()
 
 
+def test_a_source_that_was_renamed_and_dropped_comes_once(opened: Open) -> None:
+    session = opened()
+    made = write(session, "core.b", write(session, "raw.a"))
+    session.catalog.rename_table("raw.a", "raw.first")
+    session.catalog.drop_table("raw.first")
+    for again in (opened(), opened()):
+        assert [str(edge.source) for edge in again.lineage(made, "up").edges] == ["raw.first@1"]
+        again.rebuild_lineage()
+
+
 def test_a_renamed_table_keeps_its_lineage(opened: Open, tmp_path: Path) -> None:
     session = opened()
     made = write(session, "core.b", write(session, "raw.a"))
