@@ -67,8 +67,9 @@ class Consumers:
         _look_back(store, name, content)
         if not is_kept:
             raise NotFound(
-                f"Snapshot {next_snapshot_id} of {store.identifier} has expired, or is about to. "
-                f"{store.snapshots.describe_existing()}"
+                f"Snapshot {next_snapshot_id} of {store.identifier} has expired, or is about to: expiries go up to "
+                f"{max(store.consumers.expiring_below(), next_snapshot_id + 1) - 1}. Begin behind that, or where another "
+                f"consumer stands. {store.snapshots.describe_existing()}"
             )
 
     def _is_kept(self, consumer: Consumer, was: Consumer | None) -> bool:

@@ -15,6 +15,7 @@ from ..errors import (
     CommitConflict,
     CommitOutcomeUnknown,
     CorruptData,
+    InvalidRequest,
     NotFound,
     StorageError,
 )
@@ -31,6 +32,7 @@ from ..metadata.tag import Tag
 from ..paths import TablePaths
 from ..read.version import branch_names
 from ..store_errors import made_or_told, outcome
+from ..write.close import closed_for, refuse_closed
 from .branch_directory import BRANCH_ID_KEY, discard_branch, is_other_branch, move_branch_away
 from .branch_tags import branch_tag
 from .hold import held, is_kept
@@ -61,6 +63,7 @@ def drafted_branch(
     """
     check_new_branch_name(name)
     store.refuse_other_table()
+    _refuse_closing(store, snapshot)
     exists = AlreadyExists(
         f"Branch {name!r} of {store.identifier.full_name} exists. Delete it first, or choose another name."
     )
@@ -91,6 +94,19 @@ def drafted_branch(
         # What it is made from has gone along with what the table was.
         store.refuse_other_table()
         raise
+
+
+def _refuse_closing(store: TableStore, snapshot: Snapshot | None) -> None:
+    """Raise an error if a branch would begin closed, and go along with what has been closed."""
+    if snapshot is None or closed_for(snapshot) is None:
+        return
+    latest = store.snapshots.latest()
+    if latest is not None and latest.identity == snapshot.identity:
+        refuse_closed(store, latest)
+    raise InvalidRequest(
+        f"Snapshot {snapshot.id} of {store.identifier} changed nothing, and closed it for {closed_for(snapshot)}: begin the "
+        "branch at another one."
+    )
 
 
 @contextmanager

@@ -315,6 +315,7 @@ OPERATIONS = {
         Operation("delete tag", orders(lambda table: table.tags.delete("second"))),
         Operation("delete last holder", orders(lambda table: table.tags.delete("first"))),
         Operation("create branch", orders(lambda table: table.branches.create("mine", snapshot_id=2))),
+        Operation("branch from latest", orders(lambda table: table.branches.create("mine"))),
         Operation("branch from tag", orders(lambda table: table.branches.create("mine", tag="first"))),
         Operation("delete branch", orders(lambda table: table.branches.delete("fix")), scenarios=(KEYED, HALF)),
         Operation("merge", orders(lambda table: table.branches.merge("fix")), scenarios=(*ROWS, HALF, COMPACTED)),

@@ -276,6 +276,12 @@ BUGS = [
         "a tag of a main that is closed", _instead(tags, "beside_history", _without_hold), "replace main", "create tag"
     ),
     Bug(
+        "a branch of a main that is closed",
+        _instead(create_branch, "_refuse_closing", lambda *_: None),
+        "replace main",
+        "branch from latest",
+    ),
+    Bug(
         "two read as one consumer",
         _instead(Consumption, "record", _record_whatever_is_there),
         "stream read",

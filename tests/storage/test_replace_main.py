@@ -205,6 +205,7 @@ def test_nothing_of_a_closed_main_changes_and_the_branch_gets_what_was_there_bef
         lambda: forked.tags.delete("late"),
         lambda: forked.consumers.reset("other", 2),
         lambda: forked.consumers.delete("reader"),
+        lambda: forked.branches.create("another"),
         lambda: forked.alter(AddColumn("more", pa.int64())),
         lambda: catalog.rename_table(name, "other.name"),
     ):
