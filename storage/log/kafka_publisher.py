@@ -19,6 +19,8 @@ from .log_store import LogStore, Position, Topic, Undecided
 SNAPSHOT_HEADER, KIND_HEADER, RESET_HEADER = "snapline.snapshot", "snapline.kind", "snapline.reset"
 # Of a record that says: those before it in its partition that are of later snapshots than its own do not count.
 VOID_HEADER = "snapline.void"
+# So long it is waited for records of a transaction that is to be aborted.
+_UNTIL_ADDED_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 _Headers = list[tuple[str, str | bytes | None]]
 
@@ -190,6 +192,9 @@ class KafkaPublisher:
         if self._is_open:
             self._is_open = False
             try:
+                # A transaction that is aborted while its partitions are being added may leave the client and the broker in
+                # different states (librdkafka #4849): the records go first, and are never read.
+                self._producer.flush(_UNTIL_ADDED_SECONDS)
                 self._producer.abort_transaction(self._patience)
             except KafkaException as error:
                 _log.debug("the transaction of %s is left to others: %s", self._topic.name, error)
