@@ -18,8 +18,7 @@ JAVA_READY := $(JAVA)/.ready-$(PAIMON)
 UV := $(BIN)/uv --quiet --system-certs
 
 # A test starts where a core is free; more than four Spark sessions at once need too much memory.
-# AGAIN=--last-failed runs those that failed the last time, and none if none did.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --last-failed-no-failures none $(AGAIN)
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser

@@ -200,9 +200,15 @@ class BranchSet:
         been written to since it was judged. Its history stays.
         InvalidRequest that names tables given that are not among these.
         """
-        for what, named in (("until", until), ("properties", properties), ("points", points), ("heads", heads)):
+        by_table: dict[str, Mapping[str, object] | None] = {
+            "until": until,
+            "properties": properties,
+            "points": points,
+            "heads": heads,
+            "given_up": given_up,
+        }
+        for what, named in by_table.items():
             self._refuse_others(what, named or {})
-        self._refuse_others("given_up", given_up or {})
         for given in properties.values():
             refuse_own_properties(given)
         return self._publish(

@@ -160,7 +160,7 @@ class Branches:
         *,
         until: int,
         point: tuple[int, str] | None = None,
-        gives_up: int | None = None,
+        given_up: int | None = None,
         commit_id: CommitId,
         properties: Mapping[str, str] | None = None,
         guard: Guard | None = None,
@@ -170,7 +170,7 @@ class Branches:
         """Make main's rows those of a branch, by one commit on top; the branch stays, and so does main's history. `up_to`: what
         the branch had at a snapshot, by number and identity, whatever came after it.
 
-        What main did up to the snapshot `until` is replaced, and counts as taken back after the snapshot `gives_up`. Raises
+        What main did up to the snapshot `until` is replaced, and counts as taken back after the snapshot `given_up`. Raises
         CommitConflict if it has changed rows since, or has not the snapshot `point`, by number and identity, and if a publication
         of the table is open, unless this is part of it. `guard` is asked with main's newest snapshot before each try.
         """
@@ -181,7 +181,7 @@ class Branches:
             branch,
             until=until,
             point=point,
-            gives_up=gives_up,
+            given_up=given_up,
             up_to=up_to,
             commit_id=commit_id,
             properties=properties,

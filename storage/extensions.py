@@ -8,6 +8,9 @@ from typing import Any
 
 from .errors import InvalidRequest
 
+# What a name may stand for that is not known: said beside those that are.
+INSTALL_IT = "Another one comes with the package that adds it: install that here too."
+
 
 def extension_names(group: str) -> list[str]:
     """The names that installed packages add to a group of entry points, sorted."""

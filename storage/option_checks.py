@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from .accepted_values import check_accepted_value
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
-from .extensions import extension_names
+from .extensions import INSTALL_IT, extension_names
 from .file_formats import compressions_of, file_format_names
 from .known_options import accepted_for, refused_for
 from .log_options import AT_READ, CLIENT_OPTIONS, SYSTEM, LogOptions, check_protocol, has_log
@@ -75,10 +75,15 @@ _KEYS_OF_COLUMNS = re.compile(
 _PREFIXES_OF_FILES = {"data-file.prefix", "changelog-file.prefix"}
 
 
+def merge_engine_names() -> list[str]:
+    """All merge engines: those of this package, then those of others."""
+    return [*MERGE_ENGINES, *extension_names(MERGE_ENGINES_OF_OTHERS)]
+
+
 def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: bool) -> None:
     """Raise Unsupported, naming the option, if this store would misread (or miswrite) the table."""
     understood = _UNDERSTOOD_FOR_READING | (_UNDERSTOOD_FOR_WRITING if for_writing else {})
-    understood |= {"merge-engine": (*MERGE_ENGINES, *extension_names(MERGE_ENGINES_OF_OTHERS))}
+    understood |= {"merge-engine": tuple(merge_engine_names())}
     understood |= {"file.format": tuple(file_format_names())} if for_writing else {}
     doing = "written" if for_writing else "read"
     for key, values in understood.items():
@@ -86,7 +91,7 @@ def refuse_unsupported(options: Mapping[str, str], table: str, *, for_writing: b
         if given not in values:
             supported = f"Supported: {', '.join(repr(value) for value in values)}."
             if key in ("merge-engine", "file.format"):
-                supported += " Another one comes with the package that adds it: install that here too."
+                supported = f"{supported} {INSTALL_IT}"
             raise Unsupported(
                 f"Table {table} has {key!r} = {given!r}, with which it cannot be {doing} here. {supported}"
             )

@@ -15,7 +15,7 @@ from .iceberg_options import IcebergOptions
 from .option_declaration import option
 from .retention_options import RetentionOptions
 
-_COMPRESSION = "zstd"
+_DEFAULT_COMPRESSION = "zstd"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class TableOptions(IcebergOptions, RetentionOptions):
     )
     file_compression: str = option(
         "file.compression",
-        _COMPRESSION,
+        _DEFAULT_COMPRESSION,
         "Compression of data files: zstd, snappy, lz4, gzip (Parquet), zlib (ORC), none; with Avro zstd, snappy, deflate, null.",
     )
     file_compression_per_level: tuple[tuple[int, str], ...] = option(
@@ -361,7 +361,7 @@ class TableOptions(IcebergOptions, RetentionOptions):
     def compression_of_level(self, level: int) -> str:
         """The compression of data files on a level. A format of another package that does not know the default has its own."""
         wanted = dict(self.file_compression_per_level).get(level, self.file_compression).lower()
-        if wanted == _COMPRESSION:
+        if wanted == _DEFAULT_COMPRESSION:
             added = added_format(self.format_of_level(level))
             return wanted if added is None or wanted in added.compressions else added.compressions[0]
         return wanted

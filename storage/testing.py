@@ -282,10 +282,9 @@ class FileFormatContract:
                 ]
                 assert set(wanted) <= set(read)
             least, most = min(rows["k"].to_pylist()), max(rows["k"].to_pylist())
-            extremes = [reader.extremes("k"), *(reader.group_extremes("k") or [])]
-            for pair in extremes[:1]:
-                assert pair is None or (pair[0] <= least and most <= pair[1])
-            for pair, group in zip(extremes[1:], reader.row_groups([]), strict=False):
+            of_file = reader.extremes("k")
+            assert of_file is None or (of_file[0] <= least and most <= of_file[1])
+            for pair, group in zip(reader.group_extremes("k") or [], reader.row_groups([]), strict=False):
                 keys = [key for batch in reader.read_batches(["k"], [group]) for key in batch.column("k").to_pylist()]
                 assert pair is None or (pair[0] <= min(keys) and max(keys) <= pair[1])
 

@@ -34,8 +34,8 @@ def create_branches(
         for table, _, version in parts
         if version
     }
-    _branch_set(reach, branch, [table for table, _, _ in parts]).create(versions)
     names = [table for table, _, _ in parts]
+    _branch_set(reach, branch, names).create(versions)
     return Outcome(f"Created branch {branch} of {', '.join(names)}.", facts={"branch": branch, "tables": names})
 
 

@@ -27,8 +27,8 @@ def drop_partition(
 ) -> Outcome:
     """Delete all rows of a partition. Older snapshots and tags still have them."""
     snapshot = reach.table(table).drop_partition(*partitions)
-    dropped = ", ".join(map(partition_text, partitions))
-    facts = {"table": table, "partitions": [*map(partition_text, partitions)]}
+    texts = [*map(partition_text, partitions)]
+    dropped, facts = ", ".join(texts), {"table": table, "partitions": texts}
     if snapshot is None:
         return Outcome(f"{table} has no {dropped}.", facts=facts | {"snapshot": None})
     return Outcome(f"Dropped {dropped} of {table}, by snapshot {snapshot.id}.", facts=facts | {"snapshot": snapshot.id})

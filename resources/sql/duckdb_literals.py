@@ -17,9 +17,9 @@ from .spark_types import BIGINT, DOUBLE, INT, SparkType
 def suffixed(node: exp.Expr, sign: str = "") -> Typed:
     """A literal such as `7L` or `1.5BD`: it has the digits that are written, as one without a suffix has, but for `7Y`."""
     text, suffix = f"{sign}{node.this.this}", node.meta[SUFFIX]
-    if suffix in ("D", "F") or (suffix == "BD" and "e" in text.lower()):
-        if suffix == "BD":
-            raise at(node, InvalidRequest(f"{text}BD is not known on DuckDB. Use the engine spark."))
+    if suffix == "BD" and "e" in text.lower():
+        raise at(node, InvalidRequest(f"{text}BD is not known on DuckDB. Use the engine spark."))
+    if suffix in ("D", "F"):
         kind = DOUBLE if suffix == "D" else st.FLOAT
         return Typed(f"CAST('{text}' AS {kind.duckdb})", kind)
     plain = number(text)

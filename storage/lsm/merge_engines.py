@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidRequest, Unsupported
-from ..extensions import extension_names, load_extension
+from ..extensions import INSTALL_IT, load_extension
+from ..metadata.field_options import declared_function
 from ..metadata.schema import KEY_PREFIX, TableSchema
-from ..option_checks import MERGE_ENGINES, MERGE_ENGINES_OF_OTHERS
+from ..option_checks import MERGE_ENGINES, MERGE_ENGINES_OF_OTHERS, merge_engine_names
 from ..retractable import takes_back
 from .aggregators import (
     AggregateOptions,
@@ -425,7 +426,7 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
         grouped = {name for group in groups for name in group.columns}
         ordering = {name for group in groups for name in group.order_by}
         # Those that order others are aggregated by nothing, as in Java.
-        declared = {name: None if name in ordering else _declared(schema, name) for name in values}
+        declared = {name: None if name in ordering else declared_function(schema.options, name) for name in values}
         for name, function in declared.items():
             if function is not None and name not in grouped and function != "last_non_null_value":
                 raise InvalidRequest(
@@ -440,21 +441,14 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
             )
         removing = removing_fields(schema.options, groups)
         return PartialUpdate(groups, aggregates, order_by, remove_on_delete=remove, removing=removing)
-    others = "".join(f", {name}" for name in extension_names(MERGE_ENGINES_OF_OTHERS))
     raise Unsupported(
-        f"Merge engine {options.merge_engine!r} is not supported. Supported: {', '.join(MERGE_ENGINES)}{others}. Another one "
-        "comes with the package that adds it: install that here too."
+        f"Merge engine {options.merge_engine!r} is not supported. Supported: {', '.join(merge_engine_names())}. {INSTALL_IT}"
     )
-
-
-def _declared(schema: TableSchema, name: str) -> str | None:
-    options = schema.options
-    return options.get(f"fields.{name}.aggregate-function") or options.get("fields.default-aggregate-function")
 
 
 def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
     options = schema.options
-    function = check_function(_declared(schema, name) or "last_non_null_value", name)
+    function = check_function(declared_function(schema.options, name) or "last_non_null_value", name)
     return ColumnAggregate(
         function,
         AggregateOptions(

@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidRequest
+from ..metadata.field_options import declared_groups
 from ..metadata.schema import TableSchema
+from ..option_texts import parse_names
 from .aggregators import Groups
 from .key_order import ranks
 from .system_columns import DELETE, VALUE_KIND
@@ -30,13 +32,10 @@ class SequenceGroup:
 def sequence_groups(schema: TableSchema) -> list[SequenceGroup]:
     """The groups that the options of a table declare. Raises InvalidRequest for a column that there is not."""
     groups = []
-    for key, text in schema.options.items():
-        if key.startswith("fields.") and key.endswith(".sequence-group"):
-            order_by = _names(key.removeprefix("fields.").removesuffix(".sequence-group"))
-            columns = _names(text)
-            for name in (*order_by, *columns):
-                schema.field(name)
-            groups.append(SequenceGroup(order_by, columns))
+    for order_by, columns in declared_groups(schema.options).values():
+        for name in (*order_by, *columns):
+            schema.field(name)
+        groups.append(SequenceGroup(order_by, columns))
     return groups
 
 
@@ -44,7 +43,7 @@ def removing_fields(options: Mapping[str, str], groups: Sequence[SequenceGroup])
     """The columns of sequence groups of which a -D removes the row. Raises InvalidRequest for others, and beside
     `ignore-delete`, as Paimon does.
     """
-    names = _names(options.get(REMOVING, ""))
+    names = parse_names(options.get(REMOVING, ""))
     ordering = [name for group in groups for name in group.order_by]
     for name in names:
         if name not in ordering:
@@ -108,7 +107,3 @@ def _last_removals(
 
 def _drops_deletes(options: Mapping[str, str]) -> bool:
     return options.get("ignore-delete", "false").strip().lower() == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -32,7 +32,7 @@ def adopt(
     *,
     until: int,
     point: tuple[int, str] | None = None,
-    gives_up: int | None = None,
+    given_up: int | None = None,
     up_to: tuple[int, str] | None = None,
     commit_id: CommitId,
     properties: Mapping[str, str] | None = None,
@@ -44,7 +44,7 @@ def adopt(
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
     have the snapshot that the branch began at, or `point`, by number and identity. A repeated `commit_id` changes nothing.
-    What main did after the snapshot `gives_up` counts as taken back. `guard` is asked before each try. `up_to`: the snapshot of
+    What main did after the snapshot `given_up` counts as taken back. `guard` is asked before each try. `up_to`: the snapshot of
     the branch, by number and identity, that is taken over, whatever came after it; by default its newest.
     """
     points = made_for(branch, point)
@@ -60,7 +60,7 @@ def adopt(
         if earlier is not None:
             return earlier
         with suppress(Moved):
-            back = {} if gives_up is None else back_properties(main, gives_up)
+            back = {} if given_up is None else back_properties(main, given_up)
             return _adopt_once(main, branch, up_to, refuse_later, commit_id, {**(properties or {}), **back}, listeners)
 
 

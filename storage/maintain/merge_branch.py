@@ -12,7 +12,6 @@ from functools import partial
 
 from ..errors import CommitConflict, CorruptData, NotFound
 from ..identifier import MAIN_BRANCH, RESERVED_TAGS
-from ..metadata.branch_origin import read_origin
 from ..metadata.earlier_files import seen_up_to
 from ..metadata.history import ROLLED_BACK_PROPERTY, despite_expiry, has_expired, rolled_back_properties
 from ..metadata.index_manifest import marked_places, refuse_index, vectors_of
@@ -36,7 +35,7 @@ from .become import Moved, become, live_entries
 from .brought_back import hand_over_tags
 from .follow import tell_after
 from .hold import held, is_kept
-from .verdict import Verdict, judge, refuse_altered, refuse_diverged
+from .verdict import Verdict, judge, origin_of, refuse_altered, refuse_diverged
 
 _TRIES = 20
 
@@ -184,8 +183,8 @@ def _begun_at(main: TableStore, branch: TableStore) -> int | None:
     """The snapshot of main that a branch began at, if main still has it, though it may have taken it back: what main becomes
     holds its rows.
     """
+    origin = origin_of(branch)
     with suppress(CorruptData):
-        origin = read_origin(branch.file_io, branch.paths)
         for number, identity in reversed(() if origin is None else origin.points):
             snapshot = main.snapshots.find(number)
             if snapshot is not None and snapshot.identity == identity:

@@ -103,7 +103,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
         {**{rollback.id: rollback for rollback in standing_rollbacks(history)}, **effective}
         for history, effective in zip(histories, (ours, theirs), strict=True)
     ]
-    origin = _origin_of(branch)
+    origin = origin_of(branch)
     common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
     altered = _first_other_version(main, branch)
@@ -176,7 +176,7 @@ def _has_schemas_of(main: TableStore, branch: TableStore) -> bool:
     )
 
 
-def _origin_of(store: TableStore) -> BranchOrigin | None:
+def origin_of(store: TableStore) -> BranchOrigin | None:
     """What a branch was made from, as far as that can be read: without it, less is in common."""
     with suppress(CorruptData):
         return read_origin(store.file_io, store.paths)
@@ -187,7 +187,7 @@ def _known(store: TableStore, history: Sequence[Snapshot], shown: Mapping[int, S
     """The identities, by number, of the snapshots that a side's state builds on: of those that have expired, what it began
     at, what its tags keep, as far as they can be read, and what its earliest one was put on top of.
     """
-    origin = _origin_of(store)
+    origin = origin_of(store)
     expired = dict(origin.points) if origin is not None else {}
     expired |= {tag.snapshot.id: tag.snapshot.identity for tag in store.tags.readable() if tag.is_of_its_branch}
     begun = 0 if store.paths.branch == MAIN_BRANCH else None if origin is None else origin.snapshot_id
@@ -211,7 +211,7 @@ def _common(
     branch began at: what lies below is nothing that the branch could be put on.
     """
     here, there = _known(main, history, ours), _known(branch, branch_history, theirs)
-    origin = _origin_of(branch)
+    origin = origin_of(branch)
     points = dict(origin.points) if origin is not None else {}
     if any(snapshot.id not in ours and points.get(snapshot.id) == snapshot.identity for snapshot in history):
         there = {number: identity for number, identity in there.items() if number in theirs}

@@ -2,7 +2,7 @@
 are given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from ..errors import InvalidRequest
 from ..option_texts import parse_names
@@ -17,6 +17,20 @@ _FOLLOWED_BY = {
     "count-limit": ("nested_update",),
     "ts-field": ("merge_map_with_keytime",),
 }
+
+
+def declared_function(options: Mapping[str, str], name: str) -> str | None:
+    """The function that aggregates a column: its own, or that of all columns; None if none is named."""
+    return options.get(f"fields.{name}.aggregate-function") or options.get("fields.default-aggregate-function")
+
+
+def declared_groups(options: Mapping[str, str]) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The sequence groups, by the options that declare them: the columns that order one, and those that it holds."""
+    return {
+        key: (parse_names(key.removeprefix("fields.").removesuffix(_GROUP)), parse_names(text))
+        for key, text in options.items()
+        if key.startswith("fields.") and key.endswith(_GROUP)
+    }
 
 
 def check_field_option(schema: TableSchema, key: str) -> None:
@@ -39,9 +53,7 @@ def check_field_option(schema: TableSchema, key: str) -> None:
             raise InvalidRequest(
                 f"Option {key!r} has no effect: column {name!r} is in the primary key, and its value stays. Leave it out."
             )
-    function = schema.options.get(f"fields.{named}.aggregate-function") or schema.options.get(
-        "fields.default-aggregate-function"
-    )
+    function = declared_function(schema.options, named)
     followers = _FOLLOWED_BY.get(what)
     if followers is not None and function not in followers:
         is_said = f"is aggregated by {function!r}" if function else "has no 'aggregate-function'"
@@ -64,18 +76,12 @@ def _check_group(schema: TableSchema, key: str, order_by: tuple[str, ...]) -> No
             )
         if columns.count(name) + order_by.count(name) > 1:
             raise InvalidRequest(f"Option {key!r} names column {name!r} twice: name it once.")
-    for other, other_names in _groups(schema):
-        both = [name for name in (*order_by, *columns) if name in other_names]
+    for other, (other_order_by, other_columns) in declared_groups(schema.options).items():
+        both = [name for name in (*order_by, *columns) if name in (*other_order_by, *other_columns)]
         if other != key and both:
             raise InvalidRequest(
                 f"Column {both[0]!r} is in two sequence groups, of {key!r} and {other!r}: a column follows one of them."
             )
-
-
-def _groups(schema: TableSchema) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for key, text in schema.options.items():
-        if key.startswith("fields.") and key.endswith(_GROUP):
-            yield key, (*parse_names(key.removeprefix("fields.").removesuffix(_GROUP)), *parse_names(text))
 
 
 def _refuse_strange(schema: TableSchema, key: str, names: tuple[str, ...]) -> None:

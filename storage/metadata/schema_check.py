@@ -10,6 +10,12 @@ from ..values import from_literal
 from .field_options import check_field_option
 from .schema import KEY_PREFIX, TableSchema
 
+# Options that one merge engine alone follows.
+_OF_ENGINES = {
+    "aggregation.remove-record-on-delete": "aggregation",
+    "partial-update.remove-record-on-delete": "partial-update",
+    "partial-update.remove-record-on-sequence-group": "partial-update",
+}
 _RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 
 
@@ -51,8 +57,7 @@ def check_column_options(schema: TableSchema, keys: Collection[str]) -> None:
         value = schema.options[key]
         if key.startswith("fields."):
             check_field_option(schema, key)
-        engine = key.partition(".remove-record-on")[0]
-        if engine != key and value != "false" and options.merge_engine != engine:
+        if value != "false" and options.merge_engine != _OF_ENGINES.get(key, options.merge_engine):
             raise InvalidRequest(
                 f"Option {key!r} has no effect with 'merge-engine' = {options.merge_engine!r}: leave it out."
             )

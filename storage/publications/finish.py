@@ -201,7 +201,7 @@ def _take_over(table: Table, name: str, journal: Journal, publication: Publicati
             publication.branch,
             until=publication.adopted[name],
             point=publication.points.get(name),
-            gives_up=publication.given_up.get(name),
+            given_up=publication.given_up.get(name),
             commit_id=commit_id,
             properties=properties,
             guard=guard,

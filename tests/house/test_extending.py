@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.own_pytest import run_pytest
+
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 
@@ -39,12 +41,16 @@ def extension(tmp_path: Path) -> Path:
     return site
 
 
+def environment_of(extension: Path, home: Path) -> dict[str, str]:
+    """One in which the package is installed."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(extension), str(ROOT)]), "SNAPLINE_HOME": str(home)}
+
+
 def run(extension: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(extension), str(ROOT)]), "SNAPLINE_HOME": str(home)}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=home,
-        env=environment,
+        env=environment_of(extension, home),
         capture_output=True,
         text=True,
         timeout=120,
@@ -57,17 +63,8 @@ def snapline(extension: Path, home: Path, *words: str) -> subprocess.CompletedPr
 
 
 def test_what_a_package_adds_passes_its_contracts(extension: Path, tmp_path: Path) -> None:
-    done = run(
-        extension,
-        tmp_path,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        str(extension / "my_platform"),
+    done = run_pytest(
+        str(extension / "my_platform"), cwd=tmp_path, env=environment_of(extension, tmp_path), timeout=120
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 12

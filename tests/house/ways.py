@@ -69,7 +69,7 @@ def ways(home: str) -> dict[str, Callable[[], object]]:
     """The three, by name."""
     os.environ["SNAPLINE_HOME"] = home
     import dagster as dg
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     from resources import Session, SparkResource, TablesResource, table_asset
 
