@@ -453,7 +453,7 @@ class _BranchCheck:
         if not self._deep or not is_there or not self._first(path):
             return
         if not missing:
-            self._report.attempt(where, lambda: FileIndexes(self._store, None).refuse_damaged(file, directory))
+            self._report.attempt(where, lambda: FileIndexes(self._store).refuse_damaged(file, directory))
         try:
             rows = read_whole_file(self._store, directory, file)
             if rows != file.row_count:

@@ -6,14 +6,15 @@ Follows `docs/format.md`, "File indexes".
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pyroaring import BitMap
 
-from ..data_types import DataType
+from ..data_types import DataField, DataType
 from ..errors import CorruptData, NotFound
+from ..format.column_stats import ColumnStats
 from ..format.file_index.bit_slices import BitSlices
 from ..format.file_index.bitmap import Bitmaps
 from ..format.file_index.bloom_filter import BloomFilter
@@ -32,15 +33,24 @@ _KINDS: dict[str, Callable[[bytes, DataType], Any]] = {
     "range-bitmap": RangeBitmap,
 }
 _READ_AHEAD = 8
+_SECOND = 10**9
 _T = TypeVar("_T")
 
 
 class FileIndexes:
-    """File indexes of data files of a table, asked about filters that are bound to its schema."""
+    """File indexes of data files of a table, asked about filters that are bound to its schema. `bounds`: what the metadata of a
+    file say of some columns; needed to ask.
+    """
 
-    def __init__(self, store: TableStore, predicate: Predicate | None) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        predicate: Predicate | None = None,
+        bounds: Callable[[DataFile, set[str]], Mapping[str, ColumnStats]] | None = None,
+    ) -> None:
         self._store = store
         self._predicate = predicate
+        self._bounds = bounds
         self._ids = {field.name: field for field in store.schema.fields}
         self._is_used = predicate is not None and store.options.file_index_read_enabled
 
@@ -105,8 +115,19 @@ class FileIndexes:
         return {
             name: (old[field.id].name, field.type)
             for name, field in self._ids.items()
-            if field.id in old and old[field.id].type.not_null() == field.type.not_null()
+            if field.id in old
+            and old[field.id].type.not_null() == field.type.not_null()
+            and not self._is_read_otherwise(file, field)
         }
+
+    def _is_read_otherwise(self, file: DataFile, field: DataField) -> bool:
+        """Whether times may be read from a file that its indexes do not have: Java writes those of the last second before 1970 so
+        that readers of ORC, its own as well, take them for ones of the second after.
+        """
+        if self._bounds is None or file.format != "orc" or not field.type.is_timestamp:
+            return False
+        bounds = self._bounds(file, {field.name}).get(field.name)
+        return bounds is None or bounds.minimum is None or (bounds.minimum < _SECOND and bounds.maximum >= -_SECOND)
 
 
 _REMEDY = "With the option 'file-index.read.enabled' = 'false' the table is read without indexes."

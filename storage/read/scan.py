@@ -214,7 +214,7 @@ class Scan:
             for section in sections
             if len(section.files) > 1 or section.is_cut or statistics.may_match(self.predicate, section.files[0])
         ]
-        indexes = FileIndexes(self.store, self.predicate)
+        indexes = FileIndexes(self.store, self.predicate, statistics.of)
         return indexes.keep(
             kept,
             lambda kept_section: None if len(kept_section.files) > 1 or kept_section.is_cut else kept_section.files[0],

@@ -1,5 +1,6 @@
 """File indexes of both writers: the same bytes, the same files left alone, the same rows."""
 
+import datetime as dt
 import random
 from pathlib import Path
 
@@ -139,6 +140,27 @@ def test_java_finds_the_nulls_of_a_column_without_values(java: JavaPaimon, catal
     assert java.read(catalog.warehouse, "d.ours", where=where).num_rows == 5
     assert catalog.table("d.java").to_arrow(where="v IS NULL").num_rows == 5
     assert java.read(catalog.warehouse, "d.java", where=where).num_rows == 2
+
+
+@pytest.mark.pypaimon_differs("It reads these times otherwise.")
+@pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bloom-filter"])
+@pytest.mark.parametrize("time", ["TIMESTAMP(3)", "TIMESTAMP(6)"])
+def test_what_is_read_of_the_last_second_before_1970_is_found_beside_indexes_that_say_otherwise(
+    java: JavaPaimon, catalog: Catalog, kind: str, time: str
+) -> None:
+    options = {"file.format": "orc", f"file-index.{kind}.columns": "at"}
+    for name in ("d.ours", "d.java"):
+        java.create(catalog.warehouse, name, {"id": "INT", "at": time}, options=options)
+        table = catalog.table(name)
+        moments = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)] * 2
+        rows = pa.table({"id": [1, 2], "at": moments}, schema=table.schema.to_arrow())
+        if name == "d.ours":
+            table.write(rows)
+        else:
+            java.write(catalog.warehouse, name, rows, table.schema.fields)
+        shown = table.to_arrow()["at"].to_pylist()[0]
+        for condition_, count in ((f"at = TIMESTAMP '{shown}'", 2), (f"at > TIMESTAMP '{shown}'", 0)):
+            assert table.count(where=condition_) == count, (name, condition_)
 
 
 def test_java_compacts_expires_and_cleans_what_was_written_here(java: JavaPaimon, catalog: Catalog) -> None:
