@@ -47,7 +47,7 @@ def test_what_a_consumer_has_not_read_can_be_read_whatever_expires(
     table = write(catalog.create_table("shop.t", schema, primary_key=key, options=options), 2)
     position = table.snapshots.latest_id() or 0
     Consumption(table.store, "feed").record(position)
-    told = table.as_told(position).to_arrow()
+    rows_read = table.as_told(position).to_arrow()
     if change == "overwrite":
         table.overwrite(pa.table({"id": [7], "item": ["y"]}))
     elif change == "truncate":
@@ -67,7 +67,7 @@ def test_what_a_consumer_has_not_read_can_be_read_whatever_expires(
     reader = Consumption(table.store, "feed")
     assert reader.position() == position
     changes = table.changes(after=position)
-    rows = {(row["id"], row["item"]) for row in told.to_pylist()}
+    rows = {(row["id"], row["item"]) for row in rows_read.to_pylist()}
     for row in changes.to_pylist():
         (rows.add if row["rowkind"] in ("+I", "+U") else rows.discard)((row["id"], row["item"]))
     latest = table.snapshots.latest_id() or 0
