@@ -266,7 +266,7 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
     "changes": lambda table: table.changes(after=3),
     "old changes": lambda table: table.changes(after=2),
     "check": lambda table: table.check(deep=True),
-    "why kept": lambda table: table.why_kept("data"),
+    "why kept": lambda table: table.why_kept("schema-0"),
     "consumers": lambda table: (table.consumers.reset("c", 4), table.consumers.list(), table.consumers.delete("c")),
     "write": lambda table: table.write(rows(50)),
     "repeat": lambda table: table.new_commit(table.new_commit_id()),
