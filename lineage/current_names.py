@@ -1,6 +1,7 @@
 """Sources of a snapshot by the names that their tables have today: what a snapshot says of itself was written down once."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from storage import Catalog, CorruptData, Identifier, NotFound, Snapshot, SnapshotRef
 
@@ -12,8 +13,6 @@ class CurrentNames:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._former: dict[str, list[tuple[int, str]]] | None = None
-        self._tables: frozenset[str] = frozenset()
 
     def of(self, ref: SnapshotRef, sink: Snapshot) -> SnapshotRef:
         """The same snapshot by its table's name of today."""
@@ -28,29 +27,28 @@ class CurrentNames:
 
     def is_gone(self, ref: SnapshotRef) -> bool:
         """Whether there is no table of a snapshot's name in the catalog, so that nobody can say what it was called later."""
-        if ref.catalog != self._catalog.name:
-            return False
-        self._by_former_name()
-        return f"{ref.database}.{ref.table}" not in self._tables
+        return ref.catalog == self._catalog.name and f"{ref.database}.{ref.table}" not in self._tables
 
     def _since(self, ref: SnapshotRef, then_ms: int) -> SnapshotRef:
         """What a name of a time is today."""
-        for until, name in self._by_former_name().get(f"{ref.database}.{ref.table}", []):
+        for until, name in self._by_former_name.get(f"{ref.database}.{ref.table}", []):
             if then_ms <= until:
                 now = Identifier.parse(name)
                 return SnapshotRef(ref.catalog, now.database, now.table, ref.branch, ref.snapshot_id, ref.time_ms)
         return ref
 
+    @cached_property
+    def _tables(self) -> frozenset[str]:
+        return frozenset(self._catalog.tables())
+
+    @cached_property
     def _by_former_name(self) -> dict[str, list[tuple[int, str]]]:
-        if self._former is None:
-            self._former = {}
-            self._tables = frozenset(self._catalog.tables())
-            for name in sorted(self._tables):
-                for former in self._catalog.former_names(name):
-                    self._former.setdefault(former.name, []).append((former.until_ms, name))
-            for listed in self._former.values():
-                listed.sort()
-        return self._former
+        """Until when a table had a name, in milliseconds, and what it is called now; in order."""
+        names: dict[str, list[tuple[int, str]]] = {}
+        for name in self._tables:
+            for former in self._catalog.former_names(name):
+                names.setdefault(former.name, []).append((former.until_ms, name))
+        return {former_name: sorted(listed) for former_name, listed in names.items()}
 
 
 def current_sources(snapshot: Snapshot, catalog_of: Callable[[str], Catalog]) -> dict[SnapshotRef, SnapshotRef]:

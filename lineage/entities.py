@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import Literal
 
-from storage import Snapshot, SnapshotRef
+from storage import MAIN_BRANCH, Snapshot, SnapshotRef
 
 Side = Literal["source", "sink"]
 # Keys of the snapshot properties that list the snapshots it was made from, and the columns.
@@ -155,6 +155,11 @@ def replaced_branch(branch: str, committed: datetime) -> str:
         digest = sha1(name.encode()).hexdigest()[:8]
         name = f"{name[: most - len(digest) - 1]}-{digest}"
     return f"{name}{_REPLACED}{moment}"
+
+
+def is_of_main(ref: SnapshotRef) -> bool:
+    """Whether a snapshot is one that main has, or had under a number that belongs to another one now."""
+    return ref.branch.partition(_REPLACED)[0] == MAIN_BRANCH
 
 
 def was_replaced(ref: SnapshotRef) -> bool:

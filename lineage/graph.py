@@ -13,7 +13,7 @@ from typing import Literal
 
 from storage import MAIN_BRANCH, SnapshotRef
 
-from .entities import Side, SnapshotLineage
+from .entities import Side, SnapshotLineage, is_of_main
 from .store import LineageStore
 
 Direction = Literal["up", "down"]
@@ -75,8 +75,7 @@ def trace(
         for row, ref_met in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(named_refs.get(ref_met, ref_met))
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
-        on_branches = {other for _, other in met if other.branch != MAIN_BRANCH}
-        named_refs.update(named_by_main(stores, on_branches) | dict.fromkeys(own, ref))
+        named_refs.update(named_by_main(stores, on_branches(other for _, other in met)) | dict.fromkeys(own, ref))
         for row, ref_met in met:
             other = named_refs.get(ref_met, ref_met) if ref_met != ref else ref_met
             for near_one in barriers[row.job, row.barrier_id]:
@@ -96,6 +95,11 @@ def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[S
     return {main, *(each for each, name in names.items() if name == main)} - {ref}
 
 
+def on_branches(refs: Iterable[SnapshotRef]) -> set[SnapshotRef]:
+    """Those of some snapshots that may have a name of main's besides."""
+    return {ref for ref in refs if ref.branch != MAIN_BRANCH}
+
+
 def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -> dict[SnapshotRef, SnapshotRef]:
     """For snapshots that main has, or had, and branches as well, the names on branches with main's: the same barrier made them,
     under the same number, at the same time.
@@ -110,7 +114,7 @@ def named_by_main(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef
             key = (row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time)
             same.setdefault(key, []).append(row.ref(catalog))
         for names in same.values():
-            main = min((name for name in names if name.branch.partition("~")[0] == MAIN_BRANCH), default=None)
+            main = min(filter(is_of_main, names), default=None)
             if main is not None:
                 main_names.update({name: main for name in names if name != main})
     return main_names
@@ -187,7 +191,7 @@ def direct_sources(
     for row, ref in sinks_at(stores, places):
         barriers.setdefault((row.job, row.barrier_id), []).append(ref)
     met = [(row, row.ref(name)) for name, store in stores.items() for row in rows_at(store, "source", barriers)]
-    names = named_by_main(stores, {other for _, other in met if other.branch != MAIN_BRANCH})
+    names = named_by_main(stores, on_branches(other for _, other in met))
     sources_of_sinks: dict[SnapshotRef, set[SnapshotRef]] = {}
     for row, ref_met in met:
         for sink in barriers[row.job, row.barrier_id]:

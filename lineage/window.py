@@ -10,7 +10,7 @@ from datetime import datetime
 from storage import SnapshotRef
 
 from .entities import SnapshotLineage
-from .graph import Edge, named_by_main, rows_at, rows_of
+from .graph import Edge, named_by_main, on_branches, rows_at, rows_of
 from .store import LineageStore
 
 
@@ -38,7 +38,7 @@ def window(stores: Mapping[str, LineageStore], limit: int, until: datetime | Non
     sources = [
         (row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, "source", barriers)
     ]
-    names = named_by_main(stores, _on_branches([*(row.ref(name) for name, row in rows), *(ref for _, ref in sources)]))
+    names = named_by_main(stores, on_branches([*(row.ref(name) for name, row in rows), *(ref for _, ref in sources)]))
     edges: dict[Edge, None] = {}
     for row, ref in sources:
         for sink in barriers[row.job, row.barrier_id]:
@@ -65,7 +65,3 @@ def made_from(stores: Mapping[str, LineageStore], refs: Iterable[SnapshotRef]) -
                 if source != sink:
                     edges[Edge(source, sink, row.job, row.barrier_id)] = None
     return tuple(edges)
-
-
-def _on_branches(refs: Iterable[SnapshotRef]) -> set[SnapshotRef]:
-    return {ref for ref in refs if ref.branch != "main" and "~" not in ref.branch}

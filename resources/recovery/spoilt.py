@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
-from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, trace, was_replaced
-from storage import MAIN_BRANCH, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
+from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, is_of_main, trace, was_replaced
+from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
 from ..warehouse.forks import Forks
@@ -60,9 +61,6 @@ class Spoilt:
         self._session, self._bad = session, bad
         self._stores = session.stores_to_ask(bad.catalog) if stores is None else stores
         self._lineage = KnownSnapshots(self._stores)
-        # What a branch had that became main has a name of main's as well.
-        mains = [ref for ref in self._lineage.names(bad) if ref.branch.partition("~")[0] == MAIN_BRANCH]
-        self._bad_places = {_place(ref) for ref in (bad, *mains)}
         self._known: dict[tuple[str, str, int], bool] = {}
         # What the snapshots of branches were made from, and of which branches it has been read.
         self._sources: dict[SnapshotRef, Sequence[SnapshotRef]] = {}
@@ -98,6 +96,13 @@ class Spoilt:
                 break
             ref = replace(ref, branch=begun_at[0])
         return ref
+
+    @cached_property
+    def _bad_places(self) -> set[_Place]:
+        """The branches that have the bad snapshot by that name, or by one of main's, which what a branch had that became main has
+        as well.
+        """
+        return {_place(self._bad), *map(_place, filter(is_of_main, self._lineage.names(self._bad)))}
 
     def _is_of_bad(self, ref: SnapshotRef) -> bool:
         return _place(ref) in self._bad_places

@@ -172,11 +172,8 @@ def _files_by_now(store: TableStore) -> tuple[int | None, list[tuple[str, int, i
 
 def has_file(store: TableStore, name: str) -> bool:
     """Whether a table has a file of that path, or whose path ends with that name, needed or not."""
-    paths = [path for path, _, _ in _files(store)]
-    for branch in all_branches(store):
-        for directory in (branch.paths.schema_directory, branch.paths.snapshot_directory, branch.paths.tag_directory):
-            paths += [f"{directory}/{file.name}" for file in branch.file_io.list_files(directory)]
-    return any(path == name or path.endswith(f"/{name}") for path in paths)
+    listed = _below(store, store.paths.root, only_temporary=False)
+    return any(path == name or path.endswith(f"/{name}") for path, _, _ in listed)
 
 
 def _end_holds(branch: TableStore, until_ms: int) -> None:

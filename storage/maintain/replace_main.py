@@ -8,7 +8,7 @@ gets its consumers; the file MAIN-BRANCH names the branch; the old main goes. So
 """
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ from ..write.close import (
     open_again,
     refuse_closed,
 )
-from ..write.listeners import CommitListener, tell_listeners
+from ..write.listeners import CommitListener, tell_of_commit
 from ..write.required_columns import became_required, refuse_nulls
 from ..write.taken_over import ids_of
 from .become import Moved, guard_of, live_entries
@@ -339,7 +339,9 @@ def _end(
         _drop_old(main)
         for store, tag in tags_of_branch(main):
             delete_hold(store, tag)
-        _tell_new(main, [*verdict.new, *([] if put is None else [put])], listeners)
+        for snapshot in (*verdict.new, *(() if put is None else (put,))):
+            # They were told of it as the branch's alone.
+            tell_of_commit(main, listeners, snapshot)
         publish_after(main, None)
         send_after(main, None)
         tell_after(main, put, listeners)
@@ -348,18 +350,6 @@ def _end(
         # What was main has gone along with the table.
         if branch.is_same_table():
             raise
-
-
-def _tell_new(main: TableStore, snapshots: Iterable[Snapshot], listeners: Sequence[CommitListener]) -> None:
-    """Tell listeners of the snapshots that have become main's: they were told of them as the branch's alone."""
-
-    def tell(snapshot: Snapshot) -> None:
-        tell_listeners(
-            main, listeners, lambda listener: listener.notify_commit_complete(main.identifier, snapshot), snapshot.id
-        )
-
-    for snapshot in snapshots:
-        tell(snapshot)
 
 
 def _drop_old(main: TableStore) -> None:

@@ -39,7 +39,7 @@ from .find_commit import find_commit
 from .key_index import KeyIndex
 from .landing import create_on_top, take_away_foreign
 from .lift import lift_to_top
-from .listeners import CommitListener, tell_listeners
+from .listeners import CommitListener, tell_of_commit
 from .overwrite import Overwrite
 from .own_properties import refuse_own_properties
 from .renumber import NumberedFiles
@@ -216,13 +216,7 @@ class TableCommit:
 
     def notify(self, snapshot: Snapshot) -> None:
         """Tell every listener of a commit, which stands whatever they raise."""
-        identifier = self._store.identifier
-        tell_listeners(
-            self._store,
-            self._listeners,
-            lambda listener: listener.notify_commit_complete(identifier, snapshot),
-            snapshot.id,
-        )
+        tell_of_commit(self._store, self._listeners, snapshot)
 
     def _commit(self, change: Change) -> tuple[Snapshot | None, bool]:
         """The snapshot, and whether this call made it; an earlier one of the same id is not."""

@@ -19,6 +19,14 @@ class CommitListener(Protocol):
         """A table goes by another name from now on."""
 
 
+def tell_of_commit(store: TableStore, listeners: Sequence[CommitListener], snapshot: Snapshot) -> None:
+    """Tell every listener that a snapshot of this branch has become visible."""
+    identifier = store.identifier
+    tell_listeners(
+        store, listeners, lambda listener: listener.notify_commit_complete(identifier, snapshot), snapshot.id
+    )
+
+
 def tell_listeners(
     store: TableStore,
     listeners: Sequence[CommitListener],

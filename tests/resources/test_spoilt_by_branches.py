@@ -5,6 +5,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
+from lineage import window
 from resources import Session
 from resources.recovery import plan_recovery
 from resources.recovery.spoilt import Spoilt
@@ -75,6 +76,10 @@ def test_a_bad_snapshot_of_a_branch_that_main_has_taken_is_followed_whatever_bec
             assert "bad" in session.table(f"db.made{number}").to_arrow()["word"].to_pylist()
             assert made in session.impact(bad), (by, fate, rebuilt)
             assert Spoilt(session, bad).is_spoilt(made), (by, fate, rebuilt)
+        # In the history each commit comes once, by whichever name.
+        rows = [row for _, row in window(session.stores_to_ask(), 1000).commits]
+        keys = [(row.job, row.barrier_id, row.database, row.table, row.snapshot_id, row.create_time) for row in rows]
+        assert sorted(keys) == sorted(set(keys))
 
 
 def test_a_bad_snapshot_is_followed_through_a_main_that_another_branch_replaced(session: Session) -> None:
