@@ -125,16 +125,16 @@ class KafkaLog:
             try:
                 asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._patience)
                 described = self._done(asked[name])
+                return Topic(name, str(described.topic_id), len(described.partitions), self._retention(name))
             except KafkaException as error:
+                # Also between the two questions: another one may delete it.
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     return None
                 raise
-        return Topic(name, str(described.topic_id), len(described.partitions), self._retention(name))
 
     def _retention(self, name: str) -> int | None:
         resource = ConfigResource(ResourceType.TOPIC, name)
-        with self._told(f"look at topic {name!r}"):
-            entries = self._done(self._admin.describe_configs([resource], request_timeout=self._patience)[resource])
+        entries = self._done(self._admin.describe_configs([resource], request_timeout=self._patience)[resource])
         entry = entries.get("retention.ms")
         is_own = entry is not None and entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return int(entry.value) if is_own else None
@@ -156,7 +156,17 @@ class KafkaLog:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     return False
                 raise
+        self._await_gone(name)
         return True
+
+    def _await_gone(self, name: str) -> None:
+        """Wait until the broker shows a deleted topic no more: a table made anew would take it for its own.
+
+        One that is still shown when patience ends is deleted all the same.
+        """
+        deadline = time.monotonic() + self._patience
+        while self.find_topic(name) is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     # --- where a topic stands
 
