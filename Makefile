@@ -14,6 +14,8 @@ JAVA := .venv/java
 # The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
 PAIMON ?= 1.4.2
 JAVA_READY := $(JAVA)/.ready-$(PAIMON)
+# Hundreds of processes begin in a run of the tests: where Python shall keep nothing, each would compile all again.
+export PYTHONDONTWRITEBYTECODE :=
 # The certificates of the system are asked, as pip does: companies have proxies with certificates of their own.
 UV := $(BIN)/uv --quiet --system-certs
 
@@ -121,6 +123,8 @@ $(RUN_READY): .venv/bin/uv requirements.lock pyproject.toml
 	@echo "Installing the platform into .venv"
 	@$(UV) pip install --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(UV) pip install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@echo "Archiving the classes that Spark starts with"
+	@$(BIN)/python -m resources.archive_classes
 	@touch $@
 
 $(TEST_READY): $(RUN_READY) requirements-dev.lock

@@ -118,7 +118,7 @@ class LineageRecorder:
             return
         try:
             with stopping_nobody():
-                self.record([self.commit_of(identifier, snapshot)])
+                self.record([self._by_names_of_today(self.commit_of(identifier, snapshot))])
                 self._tell_beginning(identifier)
         except StorageError as error:
             _log.warning("The lineage of snapshot %s of %s cannot be kept: %s", snapshot.id, identifier, error)
@@ -142,6 +142,30 @@ class LineageRecorder:
         if taken is not None and taken.time_ms is not None:
             sources.append(_of_branch(sink, taken))
         return Commit(sink, tuple(dict.fromkeys(sources)), snapshot)
+
+    def _by_names_of_today(self, commit: Commit) -> Commit:
+        """A commit that took over what another one had made names its sources as their tables were called then."""
+        with suppress(StorageError):
+            renamed = {
+                source: self._name_of_today(source, commit.snapshot) for source in self._not_known(commit.sources)
+            }
+            return replace(commit, sources=tuple(dict.fromkeys(renamed.get(each, each) for each in commit.sources)))
+        return commit
+
+    def _not_known(self, sources: Sequence[SnapshotRef]) -> Iterator[SnapshotRef]:
+        """Those that lineage does not know by their name, or as others."""
+        for catalog in sorted({source.catalog for source in sources} & set(self._stores)):
+            dated = [source for source in sources if source.catalog == catalog and source.time_ms is not None]
+            times = self._times_of(dated)
+            for source in dated:
+                assert source.time_ms is not None
+                if moment_of_ms(source.time_ms) not in times.get(_number(source), ()):
+                    yield source
+
+    def _name_of_today(self, source: SnapshotRef, snapshot: Snapshot) -> SnapshotRef:
+        if self._catalog_of is None or self._is_there(source):
+            return source
+        return CurrentNames(self._catalog_of(source.catalog)).of(source, snapshot)
 
     def known_name(self, commit: Commit, source: SnapshotRef) -> SnapshotRef:
         """A source whose table was dropped, by the name that lineage knows: it may have been renamed before."""

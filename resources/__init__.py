@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .recovery.jobs import recovery_definitions
     from .session import Session
     from .settings import Settings
-    from .spark_session import SparkResource
+    from .spark_resource import SparkResource
 
 __all__ = [
     "Session",
@@ -44,7 +44,7 @@ __all__ = [
 _MODULES = {
     "Session": "session",
     "Settings": "settings",
-    "SparkResource": "spark_session",
+    "SparkResource": "spark_resource",
     "TableDefinition": "assets.table_declaration",
     "TablesResource": "assets.tables",
     "commits_of_others_sensor": "assets.external_tables",

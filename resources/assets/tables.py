@@ -33,7 +33,7 @@ from storage.engines.spark_types import arrow_schema_of
 from ..resource_fields import refuse_unknown_fields
 from ..session import Session
 from ..settings import Settings
-from ..spark_session import SparkResource
+from ..spark_resource import SparkResource
 from ..sql import Statements
 from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY

@@ -16,7 +16,7 @@ import pytest
 
 from storage import SnapshotRef
 
-from ..spark_session import SparkResource
+from ..spark_resource import SparkResource
 from .tables import TablesResource
 
 

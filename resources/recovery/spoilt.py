@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, is_of_main, trace, was_replaced
-from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
+from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table, whole_number
 
 from ..session import Session
 from ..warehouse.forks import Forks
@@ -126,14 +126,25 @@ class Spoilt:
             if snapshot.id <= self._bad.snapshot_id:
                 return number >= self._bad.snapshot_id
             if self.repair(snapshot):
-                return False
+                return self._came_back(ref, table, snapshot.id)
             target = whole_number((snapshot.properties or {}).get(ROLLED_BACK, ""))
             if target is not None:
                 if target < self._bad.snapshot_id:
-                    return False
+                    return self._came_back(ref, table, snapshot.id)
                 # Its rows are those of the snapshot that it went back to.
                 number = target
         return True
+
+    def _came_back(self, ref: SnapshotRef, table: Table, good_at: int) -> bool:
+        """Whether rows that were put right by one snapshot of the bad table came in again by a later one, out of a table that was
+        made from the bad ones.
+        """
+        try:
+            makers = [each for each in table.contributors({}, ref.snapshot_id) if each.snapshot_id > good_at]
+        except InvalidRequest:
+            # It has expired: what lineage knows of it is all there is.
+            makers = [ref]
+        return any(map(self._was_made_from_bad, makers))
 
     def _is_corrected(self, ref: SnapshotRef) -> bool:
         """Whether it is what a recovery on a branch has corrected."""

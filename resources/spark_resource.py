@@ -1,0 +1,48 @@
+"""The Spark session as a resource of Dagster, made of dagster-pyspark's: an asset that asks for `PySparkResource` gets it."""
+
+from dataclasses import replace
+from typing import Any
+
+from dagster import InitResourceContext
+from dagster_pyspark import PySparkResource
+from pydantic import Field
+from pyspark.sql import SparkSession
+
+from .resource_fields import refuse_unknown_fields
+from .settings import Settings
+from .spark_session import start_spark
+
+
+class SparkResource(PySparkResource):
+    """Gives a run its Spark session. Nothing starts before an asset uses it; a local session outlives the run."""
+
+    master: str = ""
+    remote: str = ""
+    spark_config: dict[str, Any] = Field(default_factory=dict)
+
+    def __init__(self, **fields: Any) -> None:
+        refuse_unknown_fields("SparkResource", type(self).model_fields, fields)
+        super().__init__(**fields)
+
+    def setup_for_execution(self, context: InitResourceContext) -> None:
+        """Start nothing yet: not every step uses Spark."""
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session, started when it is first asked for; the resource's settings count before those of the environment."""
+        if self._spark_session is None:
+            given = Settings.from_environment()
+            settings = replace(
+                given,
+                spark_master=self.master or given.spark_master,
+                spark_remote=self.remote or given.spark_remote,
+                spark_config={**given.spark_config, **{key: str(value) for key, value in self.spark_config.items()}},
+            )
+            self._spark_session = start_spark(settings)
+        return self._spark_session
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Stop a session of a Spark Connect server. A local one stays for the next step of this process."""
+        if self._spark_session is not None and (self.remote or Settings.from_environment().spark_remote):
+            self._spark_session.stop()
+            self._spark_session = None
