@@ -24,8 +24,9 @@ from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tabl
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
 from .jdbc_url import check_jdbc_url
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact, reached
+from .rebuild import rebuild
 from .reconcile import Until, known_reconciled, reconcile
-from .recorder import RUN_PROPERTY, LineageRecorder, rebuild
+from .recorder import RUN_PROPERTY, LineageRecorder
 from .store import LineageStore, UnreachableStore, open_lineage_store
 from .window import Window, made_from, window
 

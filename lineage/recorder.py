@@ -10,9 +10,7 @@ from storage import (
     MAIN_BRANCH,
     Catalog,
     Clock,
-    CorruptData,
     Identifier,
-    NotFound,
     Snapshot,
     SnapshotRef,
     StorageError,
@@ -36,7 +34,7 @@ from .entities import (
     replaced_branch,
     sources_of,
 )
-from .generations import record_beginning, set_former_apart
+from .generations import record_beginning
 from .graph import MOST_KEYS
 from .guarded_store import LineageUnavailable, stopping_nobody
 from .store import LineageStore
@@ -184,7 +182,7 @@ class LineageRecorder:
 
         Raises LineageUnavailable, having told all other stores, if one cannot be told.
         """
-        noted = _Told()
+        noted = ToldApart()
         commits = [
             replace(commit, sources=tuple(source for source in commit.sources if self._keeps(source)))
             for commit in commits
@@ -211,7 +209,7 @@ class LineageRecorder:
             )
         return long is None
 
-    def _record_snapshots(self, commits: Sequence[Commit], noted: "_Told") -> None:
+    def _record_snapshots(self, commits: Sequence[Commit], noted: "ToldApart") -> None:
         with noted.apart():
             for commit in commits:
                 self.store.set_apart(commit.row(commit.sink))
@@ -276,7 +274,7 @@ class LineageRecorder:
                     times.setdefault(_number(row.ref(catalog)), []).append(row.snapshot_time)
         return times
 
-    def _record_tables(self, commits: Sequence[Commit], noted: "_Told") -> None:
+    def _record_tables(self, commits: Sequence[Commit], noted: "ToldApart") -> None:
         """Tables and columns of jobs, with the time of the first commit that used them."""
         first: dict[tuple[str, Side, str, str, str, str], datetime] = {}
         columns: list[ColumnLineage] = []
@@ -355,7 +353,7 @@ class LineageRecorder:
         return ((self._stores[catalog], value) for catalog, value in by_catalog.items() if catalog in self._stores)
 
 
-class _Told:
+class ToldApart:
     """Stores are told one by one; the failure of one is kept until all others have been told."""
 
     def __init__(self) -> None:
@@ -406,45 +404,6 @@ def _number(ref: SnapshotRef) -> tuple[object, ...]:
 def _sides(commit: Commit) -> Iterator[tuple[Side, Sequence[SnapshotRef]]]:
     yield "source", commit.sources
     yield "sink", [commit.sink]
-
-
-def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
-    """Record every snapshot of every table and branch again; returns how many were looked at.
-
-    What is there already stays as it is, so this both recreates a lost database and fills in what a crash left out. Raises
-    LineageUnavailable, having told all other stores, if one cannot be told.
-    Sources that have been renamed since are recorded under the names that they have now. A table that is damaged is left out,
-    and named in a warning.
-    """
-    names = CurrentNames(catalog)
-    commits: list[Commit] = []
-    read: list[tuple[Table, list[Snapshot]]] = []
-    for name in catalog.tables():
-        try:
-            table = catalog.table(name)
-            branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
-            histories = [(branch, branch.snapshots.all()) for branch in branches]
-            made = [each for branch, snapshots in histories for each in commits_of(branch, snapshots, recorder, names)]
-            commits += [*made, *as_branch(table, made)]
-        except CorruptData as error:
-            # It concerns no other table.
-            _log.warning("The lineage of %s is left out: %s", name, error)
-            continue
-        read += histories
-    noted = _Told()
-    with noted.apart():
-        recorder.record(commits)
-    with noted.apart():
-        _record_startups(commits, recorder)
-    noted.raise_failure()
-    for branch_table, snapshots in read:
-        if snapshots:
-            set_former_apart(branch_table, snapshots[-1], recorder.store)
-        # Where a damaged one begins is not known; `snapline check` names it.
-        with suppress(CorruptData, NotFound):
-            record_beginning(branch_table, recorder.store)
-        remember(branch_table, snapshots, recorder)
-    return sum(len(snapshots) for _, snapshots in read)
 
 
 def commits_of(
@@ -505,18 +464,3 @@ def remember(table: Table, snapshots: Sequence[Snapshot], recorder: LineageRecor
         recorder.store.store_reconciled(
             Reconciled(identifier.database, identifier.table, identifier.branch, last.id, commit_time(last))
         )
-
-
-def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> None:
-    """What a run read and had not made itself is what it began with."""
-    made = {((commit.snapshot.properties or {}).get(RUN_PROPERTY), _number(commit.sink)) for commit in commits}
-    rows = []
-    for commit in commits:
-        run = (commit.snapshot.properties or {}).get(RUN_PROPERTY)
-        if run:
-            rows += [
-                JobStartup(run, source.database, source.table, source.branch, source.snapshot_id)
-                for source in commit.sources
-                if source.catalog == recorder.catalog and (run, _number(source)) not in made
-            ]
-    recorder.store.store_startups(sorted(rows))

@@ -1,10 +1,25 @@
 """Dagster's event log: which versions of which assets were read, and which materialization told of a snapshot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from storage import SnapshotRef
+from storage import Snapshot, SnapshotRef
+
+from ..session import Session
+
+
+def made_from(
+    context: dg.AssetExecutionContext, session: Session, snapshot: Snapshot, read: Sequence[SnapshotRef]
+) -> list[SnapshotRef]:
+    """The sources of a snapshot: an attempt that died may have committed it, from what it had `read` itself."""
+    sources = list(session.sources_of(snapshot).values())
+    if newer := sorted(set(read) - set(sources)):
+        context.log.warning(
+            f"snapshot {snapshot.id} was committed by an attempt that died before it could say so, from "
+            f"{', '.join(map(str, sources))}: {', '.join(map(str, newer))} is not in it. Materialize the asset once more"
+        )
+    return sources
 
 
 def is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> bool:

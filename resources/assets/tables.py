@@ -41,7 +41,7 @@ from .commit_rows import Rows, commit_rows
 from .increments import Increment, ReadAll, consumed, rows_since
 from .materialization import Materialization, check_tags, tag_name
 from .partition_tags import tags_property
-from .provenance import provenance_tags
+from .provenance import made_from, provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, left_null, with_columns_of
 from .spark_column_lineage import column_sources, marked
@@ -341,6 +341,8 @@ class TablesResource(dg.ConfigurableResource[Any]):
         # An overwrite that commits nothing brings what there is.
         is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
         snapshot = _unless_long_ago(context, snapshot, commit_id, f"{job} to {table.identifier}")
+        if snapshot is not None:
+            sources = made_from(context, self.session, snapshot, sources)
         provenance = provenance_tags(context.instance, {to.source_key(ref): ref for ref in sources})
         made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, to.event_key, tags)
         result = made.result(snapshot, sources, is_same=is_same)

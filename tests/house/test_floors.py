@@ -94,7 +94,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
         {"carried_on"},
         {"questions", "recorder", "drawing", "window", "sql_store"},
-        {"comparison", "reconcile"},
+        {"comparison", "reconcile", "rebuild"},
     ],
     "resources": [
         {"setting_values", "private_files", "ports", "java", "class_archive", "code_location", "resource_fields"},

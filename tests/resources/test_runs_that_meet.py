@@ -135,3 +135,46 @@ def test_a_run_that_is_executed_again_commits_nothing_twice_though_its_snapshot_
     table.expire(retain_last=1)
     again(made.run_id)
     assert rows(table) == [(7,), (8,), (101,), (101,), (101,)]
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+def test_a_run_that_is_executed_again_tells_what_its_snapshot_was_made_from(
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    from dagster._core.definitions.job_base import InMemoryJob
+    from dagster._core.execution.api import execute_run_iterator
+
+    from resources import SparkResource, TablesResource
+    from resources.assets.materialization import Materialization
+
+    source = session.catalog.create_table("raw.src", pa.schema([("v", pa.int64())]))
+    source.write(pa.table({"v": [1]}))
+
+    @table_asset("core.copy", inputs={"src": "raw.src"}, mode=mode)
+    def copy(src: pa.Table) -> pa.Table:
+        return src
+
+    spark = SparkResource()
+    resources = {"tables": TablesResource(spark=spark), "spark": spark}
+    defs = dg.Definitions(assets=[copy], executor=dg.in_process_executor, resources=resources)
+    job = defs.resolve_implicit_global_asset_job_def()
+    with monkeypatch.context() as at_the_end:
+        at_the_end.setattr(Materialization, "result", lambda *_, **__: 1 / 0)
+        died = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert not died.success
+    source.write(pa.table({"v": [2]}))
+    run = instance.create_run_for_job(job, parent_run_id=died.run_id, root_run_id=died.run_id)
+    list(execute_run_iterator(InMemoryJob(job), run, instance))
+    table = session.table("core.copy")
+    assert rows(table) == [(1,)]
+    assert [str(ref) for ref in session.lineage(table.ref(), "up").snapshots if ref.table == "src"] == ["raw.src@1"]
+    event = instance.get_latest_materialization_event(dg.AssetKey(["core", "copy"]))
+    assert event is not None and event.run_id == run.run_id
+    materialization = event.asset_materialization
+    assert materialization is not None
+    assert (materialization.tags or {})["dagster/input_data_version/raw/src"] == "main@1"
+    [source_row] = materialization.metadata["sources"].value.records  # type: ignore[union-attr]
+    assert source_row.data["snapshot"] == 1
+    # Dagster knows that it is stale, and the next run brings the row.
+    assert job.execute_in_process(instance=instance).success
+    assert [v for (v,) in rows(session.table("core.copy"))].count(2) == 1
