@@ -1,8 +1,13 @@
-"""Which rows a batch of a stream has, told by its checkpoint: a batch of another one has the same number, and maybe other rows.
+"""What a checkpoint tells of a stream: which rows a batch has, and which table it writes to.
+
+A batch of another stream has the same number, and maybe other rows.
 
 A commit of a stream keeps in its properties the id that Spark has given the checkpoint, and a digest of the positions between
 which the batch lies. So a batch that is replayed is told from one of a stream whose checkpoint was lost, or that was begun under
 the same name elsewhere.
+
+The checkpoint keeps which table the stream has written to (`snapline-sink`): one that was made anew under the name of the sink
+has none of the rows that came before.
 """
 
 import hashlib
@@ -17,6 +22,7 @@ from ..metadata.snapshot import Snapshot
 from ..table import Table
 from ..write.commit_id import CommitId
 
+_SINK_FILE = "snapline-sink"
 BATCH_PROPERTY = "snapline.stream-batch"
 # Ahead of the offsets of the sources stand the version of the file, and the time of the batch, which is another at each start.
 _HEAD = 2
@@ -42,6 +48,34 @@ def batch_properties(table: Table, commit_id: CommitId, checkpoint: str) -> Mapp
                 "with the checkpoint that it had, or begin under another name."
             )
     return {BATCH_PROPERTY: json.dumps(own)}
+
+
+def check_sink(table: Table, checkpoint: str) -> None:
+    """Have the checkpoint remember which table its stream writes to. Raises InvalidRequest if it wrote to another one before,
+    which this one lacks the rows of.
+    """
+    own = _identity(table)
+    try:
+        file_io, directory = FileIO(checkpoint), split_url(checkpoint)
+        known = file_io.read_text_or_none(f"{directory}/{_SINK_FILE}")
+        if known is None:
+            file_io.make_directory(directory)
+            file_io.create_exclusively(f"{directory}/{_SINK_FILE}", own.encode())
+    except (OSError, ValueError, InvalidRequest):
+        # Only Spark can read and write there.
+        return
+    if known not in (None, own):
+        raise InvalidRequest(
+            f"This stream has written to another table than {table.identifier} is now: that one was dropped or renamed, and this "
+            "one has none of its rows. Begin with another checkpoint, under another name, or write to the other one."
+        )
+
+
+def _identity(table: Table) -> str:
+    """What a table keeps when it is renamed, altered, or its main replaced, and another one of its name has not."""
+    # Branches begin with copies of the versions of the schema.
+    first = table.store.file_io.read_bytes(table.store.paths.schema(0))
+    return hashlib.sha256(first).hexdigest()[:32]
 
 
 def _batch_of(checkpoint: str, number: int) -> dict[str, str] | None:

@@ -53,12 +53,13 @@ from ..read.stream_scan import (
 from ..read.touched import plan_touched, readable_snapshot, refuse_untold
 from ..table import Table
 from ..write.commit_id import CommitId
-from .spark_checkpoint import batch_properties
+from .spark_checkpoint import batch_properties, check_sink
 from .spark_options import INSERTS_ONLY, METADATA, SOURCE_NUMBER, TOUCHED_KEYS, columns_of, is_true, number_of
 from .spark_task import FilesWritten, change_tracking_of, properties_of, write_rows
 from .spark_types import FORMAT, as_spark_expects, spark_schema, storage_texts
-from .spark_writer import write_frame
+from .spark_writer import APPEND, OVERWRITE_TABLE, write_frame
 
+_OUTPUT_MODES = ("append", "update", "complete")
 _POSITION, _IDENTITY = "snapshot", "identity"
 # The position before it, and which of a query's sources it is one of.
 _BEFORE, _SOURCE = "before", "source"
@@ -256,7 +257,10 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         commit_id = CommitId(self._user, batchId)
-        own = batch_properties(self._table, commit_id, self._checkpoint) if self._checkpoint else {}
+        own: Mapping[str, str] = {}
+        if self._checkpoint:
+            check_sink(self._table, self._checkpoint)
+            own = batch_properties(self._table, commit_id, self._checkpoint)
         self._table.commit_messages(
             [message.message for message in messages if isinstance(message, FilesWritten)],
             None,
@@ -380,8 +384,14 @@ def write_stream(
     Rows of a bucket are brought to one task and sorted, as in a batch. `commit_user` names the job: it must stay the same
     as long as the checkpoint does. `trigger` is what `DataStreamWriter.trigger` takes, `{"availableNow": True}` say.
     `properties` are those of each commit, given the snapshots that its micro-batch has come to. `made` gives the rows to
-    commit for those of a micro-batch and its number; by default they are the same.
+    commit for those of a micro-batch and its number; by default they are the same. `output_mode`: what Spark gives for each
+    micro-batch: append, its rows; update, the groups that have changed; complete, all groups, which replace what the table holds.
+
+    Raises InvalidRequest for another mode, for `update` of a table without a key, and if the checkpoint is that of a stream that
+    wrote to another table.
     """
+    _refuse_mode(table, output_mode)
+    check_sink(table, checkpoint)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         commit_id = CommitId(commit_user, batch_id)
@@ -398,6 +408,7 @@ def write_stream(
                 table,
                 warehouse,
                 commit_id=commit_id,
+                mode=OVERWRITE_TABLE if output_mode == "complete" else APPEND,
                 row_kind_column=row_kind_column,
                 properties=given,
                 change_tracking=change_tracking,
@@ -406,3 +417,13 @@ def write_stream(
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)
     writer = writer.outputMode(output_mode)
     return writer.trigger(**(trigger or {"processingTime": "1 second"})).start()
+
+
+def _refuse_mode(table: Table, output_mode: str) -> None:
+    if output_mode not in _OUTPUT_MODES:
+        raise InvalidRequest(f"Output mode {output_mode!r} is unknown. Use one of: {', '.join(_OUTPUT_MODES)}.")
+    if output_mode == "update" and not table.schema.primary_keys:
+        raise InvalidRequest(
+            f"{table.identifier} has no primary key: in mode 'update' each new value of a group would be one more row. Give it "
+            "the columns that are grouped by as its primary key, or use mode 'complete'."
+        )
