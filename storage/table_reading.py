@@ -155,6 +155,10 @@ class TableReading(TableHandle):
         """
         store = latest_schema(self._store)
         first, last = versions_in_history(self._store, after, self._version if until is None else until)
+        if until is not None and last is not None and first > last.id:
+            raise InvalidRequest(
+                f"Snapshot {last.id} comes before snapshot {first}: no changes lie after {first} and up to it."
+            )
         names = store.schema.column_names if columns is None else list(columns)
         metadata = metadata_of_changes(store.schema, names)
         if SNAPSHOT_ID in metadata:

@@ -89,6 +89,10 @@ class TableSchema:
             integer(value.get("timeMillis", 0), source, "timeMillis"),
             None if value.get("uuid") is None else document_text(value["uuid"], source, "uuid"),
         )
+        _refuse_twice("fields", [field.name for field in fields])
+        _refuse_twice("ids of fields", [field.id for field in fields])
+        _refuse_twice("partitionKeys", schema.partition_keys)
+        _refuse_twice("primaryKeys", schema.primary_keys)
         schema.fields_named((*schema.partition_keys, *schema.primary_keys))
         numbered = _SCHEMA_FILE.fullmatch(source.rsplit("/", 1)[-1])
         if numbered and int(numbered[1]) != schema.id:
@@ -254,3 +258,8 @@ class SchemaFiles:
         content = unchanged(self._file_io, path, TableSchema.from_json, schema)
         self._read.pop(schema.id, None)
         return content is not None and self._file_io.delete_if(path, content)
+
+
+def _refuse_twice(what: str, values: Sequence[object]) -> None:
+    if twice := sorted({str(value) for value in values if values.count(value) > 1}):
+        raise ValueError(f"{what} has {', '.join(twice)} more than once")
