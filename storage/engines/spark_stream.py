@@ -51,6 +51,7 @@ from ..read.stream_scan import (
     refuse_beyond,
 )
 from ..read.touched import plan_touched, readable_snapshot, refuse_untold
+from ..read.version import moment_of
 from ..table import Table
 from ..write.commit_id import CommitId
 from .spark_checkpoint import batch_properties, check_sink
@@ -103,7 +104,11 @@ def _start_up(options: Mapping[str, str]) -> StartUp:
     mode = options.get("scan.mode")
     if mode is None:
         mode = FROM_SNAPSHOT if snapshot_id else FROM_TIMESTAMP if timestamp else FULL
-    return StartUp(mode, number_of(options, "scan.snapshot-id"), number_of(options, "scan.timestamp-millis"))
+    number = number_of(options, "scan.timestamp-millis")
+    if timestamp is not None:
+        # Beyond any date nothing would ever come.
+        moment_of(timestamp.strip())
+    return StartUp(mode, number_of(options, "scan.snapshot-id"), number)
 
 
 class SnaplineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -240,6 +245,8 @@ class SnaplineStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, table: Table, options: Mapping[str, str], overwrite: bool) -> None:
         if overwrite:
             raise InvalidRequest("A streaming write has no output mode `complete`: use `append` or `update`.")
+        if options.get("commit-user") == "":
+            raise InvalidRequest("Option 'commit-user' is empty: give the stream a name, or leave the option out.")
         user = options.get("commit-user") or options.get("checkpointlocation") or options.get("checkpointLocation")
         if not user:
             raise InvalidRequest(

@@ -129,3 +129,20 @@ def test_output_modes_mean_what_spark_says(catalog: Catalog, spark: "SparkSessio
     for mode, match in (("update", "has no primary key"), ("all", "'all' is unknown")):
         with pytest.raises(InvalidRequest, match=match):
             run(plain, mode)
+
+
+def test_values_that_mean_nothing_are_refused(catalog: Catalog, spark: "SparkSession", tmp_path: Path) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    catalog.create_table("a.source", SCHEMA).write(pa.table({"id": [0], "v": ["a"]}))
+    catalog.create_table("a.sink", SCHEMA)
+
+    def run(reading: dict[str, str], writing: dict[str, str]) -> None:
+        frame = spark.readStream.format("snapline").option("warehouse", warehouse).options(**reading).load("a.source")
+        writer = frame.writeStream.format("snapline").option("warehouse", warehouse).options(**writing)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        writer.start("a.sink").awaitTermination()
+
+    with pytest.raises(Exception, match="is no date and time"):
+        run({"scan.timestamp-millis": "99999999999999999999"}, {})
+    with pytest.raises(Exception, match="'commit-user' is empty"):
+        run({}, {"commit-user": ""})
