@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from lineage import LineageStore, SnapshotLineage, columns_of
 from storage import CorruptData, InvalidRequest, NotFound, SnapshotRef, hidden
@@ -42,12 +43,36 @@ def export(
     Raises what the transport raises: what was sent before then can be sent again. So it is when the lineage of a catalog is
     out of reach: `until` stays where it was.
     """
+    check_namespace(namespace)
     stores = session.stores_to_ask()
     count, until = 0, since
     for event, moment in events(session, stores, since, namespace):
         client.emit(event)
         count, until = count + 1, moment if until is None else max(until, moment)
     return Exported(count, until if len(stores) == len(session.lineage_stores) else since)
+
+
+def check_destination(url: object, file: object) -> None:
+    """Raise InvalidRequest for a URL that leads to no server, a file without a name, and for both together."""
+    if url is not None and file is not None:
+        raise InvalidRequest("Events go to a URL or into a file: give one of them.")
+    if file is not None and (not isinstance(file, str) or not file.strip()):
+        raise InvalidRequest(f"Events go into a file: {file!r} is no name of one.")
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        is_address = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InvalidRequest(f"{hidden(str(url))!r} is no URL of an OpenLineage server: write http://host:port.")
+
+
+def check_namespace(namespace: object) -> None:
+    """Raise InvalidRequest for a namespace of jobs that has no name."""
+    if not isinstance(namespace, str) or not namespace.strip():
+        raise InvalidRequest(f"namespace={namespace!r} is no name: jobs have one, such as 'snapline'.")
 
 
 def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageClient":
@@ -64,8 +89,7 @@ def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageCl
         raise InvalidRequest(
             "OpenLineage events need the package openlineage-python: install the extra 'openlineage'."
         ) from None
-    if url and file:
-        raise InvalidRequest("Events go to a URL or into a file: give one of them.")
+    check_destination(url, file)
     if file:
         with open(file, "a", encoding="utf-8"):
             client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=file, append=True)))

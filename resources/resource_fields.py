@@ -1,10 +1,12 @@
-"""Fields of a Dagster resource: what it does not have is refused, where Dagster ignores it."""
+"""Fields of a Dagster resource: what it does not have, which Dagster ignores, and what could not work are refused when set."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from storage import InvalidRequest
+import dagster as dg
+
+from storage import InvalidRequest, revealed
 
 
 def refuse_unknown_fields(resource: str, known: Iterable[str], given: Mapping[str, Any]) -> None:
@@ -15,3 +17,13 @@ def refuse_unknown_fields(resource: str, known: Iterable[str], given: Mapping[st
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Fields: {', '.join(names)}."
             raise InvalidRequest(f"{resource} has no field {name!r}. {hint}")
+
+
+def refuse_values(resource: str, given: Mapping[str, Any], checks: Mapping[str, Callable[[str, Any], None]]) -> None:
+    """Raise InvalidRequest for the first field, by its name, whose check refuses its value. Fields that are empty are taken from
+    the environment, and those that Dagster reads from a variable are checked when it has.
+    """
+    for name, check in checks.items():
+        value = given.get(name)
+        if value is not None and not isinstance(value, dg.EnvVar) and value != "":
+            check(f"{resource}: {name}", revealed(value))

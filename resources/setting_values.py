@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from storage import InvalidRequest, hidden, is_known_protocol
+from storage import InvalidRequest, Secret, hidden, is_known_protocol
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _MASTERS = re.compile(
@@ -71,12 +72,16 @@ def check_spark_remote(name: str, value: str) -> None:
         raise InvalidRequest(f"{name} is no URL of Spark Connect: write sc://host:port. Its text is not shown.")
 
 
-def check_spark_config(name: str, keys: Iterable[str]) -> None:
-    """Raise InvalidRequest for a key that Spark would pass over."""
-    for key in keys:
-        if not key.startswith("spark."):
+def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for a key that Spark would pass over, and for a value that is not one. Values are not shown."""
+    for key, value in config.items():
+        if not isinstance(key, str) or not key.startswith("spark."):
             raise InvalidRequest(
                 f"{name}: {key!r} is no setting of Spark: those begin with spark., and Hadoop's with spark.hadoop."
+            )
+        if not isinstance(value, str | bool | int | float | Secret):
+            raise InvalidRequest(
+                f"{name}: the value of {key!r} is no text, number or boolean, but {type(value).__name__}."
             )
 
 

@@ -55,6 +55,15 @@ _NAMES = (
     "SNAPLINE_BROWSER_URL",
     "SNAPLINE_BROWSER_READ_ONLY",
 )
+_MAY_BE_SECRET = ("lineage_url", "spark_remote")
+# By variable and field: wherever a value is given, one with which nothing could be done later is refused.
+_CHECKS: tuple[tuple[str, str, Callable[[str, str], None]], ...] = (
+    ("SNAPLINE_WAREHOUSE", "warehouse", check_warehouse),
+    ("SNAPLINE_LOCK_DIRECTORY", "lock_directory", check_directory),
+    ("SNAPLINE_LINEAGE_URL", "lineage_url", check_jdbc_url),
+    ("SNAPLINE_SPARK_MASTER", "spark_master", check_spark_master),
+    ("SNAPLINE_SPARK_REMOTE", "spark_remote", check_spark_remote),
+)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -78,10 +87,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
-        for name in ("lineage_url", "spark_remote"):
+        for name in _MAY_BE_SECRET:
             object.__setattr__(self, name, guarded_options({name: getattr(self, name)})[name])
         object.__setattr__(self, "storage_options", guarded_storage(self.storage_options))
         object.__setattr__(self, "spark_config", guarded_options(self.spark_config))
+        for _, name, check in _CHECKS:
+            if value := getattr(self, name):
+                check(name, revealed(value) if name in _MAY_BE_SECRET else value)
+        check_spark_config("spark_config", self.spark_config)
+        for name in ("external_roots", "readable_directories", "writable_directories"):
+            check_directories(name, getattr(self, name), urls=name != "readable_directories")
+        address_of_pages("browser_url", self.browser_url)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -123,19 +139,13 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 def _refuse_values(given: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a value with which nothing could be done later. What is JSON is read elsewhere."""
-    checks: tuple[tuple[str, Callable[[str, str], None]], ...] = (
-        ("SNAPLINE_WAREHOUSE", check_warehouse),
-        ("SNAPLINE_LOCK_DIRECTORY", check_directory),
-        ("SNAPLINE_LINEAGE_URL", check_jdbc_url),
-        ("SNAPLINE_SPARK_MASTER", check_spark_master),
-        ("SNAPLINE_SPARK_REMOTE", check_spark_remote),
-        ("TZ", check_time_zone),
-    )
-    for name, check in checks:
-        if given.get(name):
+    for variable, field_name, check in _CHECKS:
+        if given.get(variable):
             # Those that may be secrets may also refer to other variables.
-            is_secret = name in ("SNAPLINE_LINEAGE_URL", "SNAPLINE_SPARK_REMOTE")
-            check(name, revealed(given[name]) if is_secret else given[name])
+            is_secret = field_name in _MAY_BE_SECRET
+            check(variable, revealed(given[variable]) if is_secret else given[variable])
+    if given.get("TZ"):
+        check_time_zone("TZ", given["TZ"])
 
 
 def address_of_pages(name: str, text: str) -> str:

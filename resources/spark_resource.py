@@ -3,12 +3,15 @@
 from dataclasses import replace
 from typing import Any
 
-from dagster import InitResourceContext
+from dagster import InitResourceContext, ResourceDefinition
 from dagster_pyspark import PySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from .resource_fields import refuse_unknown_fields
+from storage import InvalidRequest
+
+from .resource_fields import refuse_unknown_fields, refuse_values
+from .setting_values import check_spark_config, check_spark_master, check_spark_remote
 from .settings import Settings
 from .spark_session import start_spark
 
@@ -22,6 +25,13 @@ class SparkResource(PySparkResource):
 
     def __init__(self, **fields: Any) -> None:
         refuse_unknown_fields("SparkResource", type(self).model_fields, fields)
+        refuse_values(
+            "SparkResource",
+            fields,
+            {"master": check_spark_master, "remote": check_spark_remote, "spark_config": check_spark_config},
+        )
+        if fields.get("master") and fields.get("remote"):
+            raise InvalidRequest("SparkResource: master and remote are two places where Spark runs: give one of them.")
         super().__init__(**fields)
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
@@ -29,13 +39,15 @@ class SparkResource(PySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session, started when it is first asked for; the resource's settings count before those of the environment."""
+        """The session, started when it is first asked for; the resource's settings count before those of the environment, also
+        a master before an address of Spark Connect there.
+        """
         if self._spark_session is None:
             given = Settings.from_environment()
             settings = replace(
                 given,
                 spark_master=self.master or given.spark_master,
-                spark_remote=self.remote or given.spark_remote,
+                spark_remote=self.remote or ("" if self.master else given.spark_remote),
                 spark_config={**given.spark_config, **{key: str(value) for key, value in self.spark_config.items()}},
             )
             self._spark_session = start_spark(settings)
@@ -43,6 +55,15 @@ class SparkResource(PySparkResource):
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Stop a session of a Spark Connect server. A local one stays for the next step of this process."""
-        if self._spark_session is not None and (self.remote or Settings.from_environment().spark_remote):
+        is_remote = self.remote or (not self.master and Settings.from_environment().spark_remote)
+        if self._spark_session is not None and is_remote:
             self._spark_session.stop()
             self._spark_session = None
+
+
+def check_spark(name: str, given: Any) -> None:
+    """Raise InvalidRequest for what gives no Spark session, nor is something that Dagster makes such a resource of."""
+    # One that a run configures knows its class. Of an instance the property would start Spark.
+    kind = getattr(given, "resource_cls", type(given))
+    if not isinstance(given, ResourceDefinition) and not hasattr(kind, "spark_session"):
+        raise InvalidRequest(f"{name}={given!r} gives no Spark session: write spark=SparkResource().")

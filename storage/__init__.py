@@ -32,7 +32,9 @@ from .identifier import (
     SnapshotRef,
     check_branch_name,
     check_new_branch_name,
+    check_new_tag_name,
     check_tag_name,
+    name_and_version,
     whole_number,
 )
 from .kafka.definition import KafkaTable
@@ -157,6 +159,7 @@ __all__ = [
     "Watermark",
     "check_branch_name",
     "check_new_branch_name",
+    "check_new_tag_name",
     "check_table_options",
     "check_tag_name",
     "default_of",
@@ -171,6 +174,7 @@ __all__ = [
     "metadata_field",
     "metadata_of",
     "moment_of",
+    "name_and_version",
     "new_table_name",
     "nullable_arrow",
     "operation_of",

@@ -282,7 +282,8 @@ def _simple_type(text: str, match: re.Match[str]) -> DataType:
 def type_from_arrow(arrow: pa.DataType, nullable: bool = True, next_id: Callable[[], int] = lambda: 0) -> DataType:
     """The type of the format that holds an Arrow type without loss. `next_id` numbers the fields of a ROW.
 
-    Raises InvalidRequest for Arrow types that the format has no place for (unsigned integers, durations …).
+    Raises InvalidRequest for Arrow types that the format has no place for (unsigned integers, durations …), and for a struct
+    without fields.
     """
     for root, plain in _PLAIN.items():
         if arrow == plain:
@@ -315,6 +316,10 @@ def type_from_arrow(arrow: pa.DataType, nullable: bool = True, next_id: Callable
     if is_variant(arrow):
         return DataType("VARIANT", nullable)
     if types.is_struct(arrow):
+        if not arrow.num_fields:
+            raise InvalidRequest(
+                "A struct without fields holds nothing, and Parquet cannot write it. Give it a field, or leave the column out."
+            )
         fields = []
         for field in arrow:
             field_id = next_id()

@@ -17,6 +17,7 @@ BRANCH_PREFIX = f"{RESERVED_TAGS}branch-"
 BACK_PREFIX = f"{RESERVED_TAGS}back-"
 # File systems take 255; what stands around a name, and the names of temporary files, needs some of them.
 MOST_NAME_BYTES = 200
+_NOT_IN_NAMES = ". / \\ $ % : * ? \" < > | ' `"
 _NAME = re.compile(r"[^\s./\\$%:*?\"<>|'`\x00-\x1f]+(?: +[^\s./\\$%:*?\"<>|'`\x00-\x1f]+)*")
 
 
@@ -55,6 +56,18 @@ class Identifier:
     def __str__(self) -> str:
         branch = "" if self.branch == MAIN_BRANCH else f"$branch_{self.branch}"
         return f"{self.full_name}{branch}" + (f"${self.system_table}" if self.system_table else "")
+
+
+def name_and_version(text: str) -> tuple[str, str]:
+    """The parts of `table` or `table@version`; the version is empty where there is no @. Raises InvalidRequest for nothing behind
+    it.
+    """
+    name, at, version = text.partition("@")
+    if at and not version.strip():
+        raise InvalidRequest(
+            f"{text!r} names no version: write a snapshot or a tag behind the @, or leave the @ out for the latest."
+        )
+    return name, version
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -114,8 +127,8 @@ def check_name(name: str, what: str) -> str:
     check_file_name(name, what)
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{name!r} cannot name a {what}: use letters, digits, underscores and hyphens; "
-            "not empty, without dots, slashes, quotes or dollar signs."
+            f"{name!r} cannot name a {what}: it must not be empty, begin or end with a blank, or hold line breaks or one of "
+            f"{_NOT_IN_NAMES}. Letters, digits, underscores and hyphens can always be used."
         )
     return name
 
@@ -133,12 +146,29 @@ def check_new_branch_name(name: str) -> str:
     which those of earlier versions may have.
     """
     check_branch_name(name)
-    if any(each.isspace() or category(each) in ("Cc", "Cf", "Co", "Cn") for each in name):
+    if _has_unseen(name):
         raise InvalidRequest(
             f"{name!r} cannot name a branch: use letters, digits, underscores and hyphens; no blanks, and no characters that "
             "cannot be seen."
         )
     return name
+
+
+def check_new_tag_name(name: str) -> str:
+    """Return `name` if a new tag may have it: as `check_tag_name`, and without characters that cannot be seen, which those of
+    earlier versions, and of others, may have. A blank can be seen.
+    """
+    check_tag_name(name)
+    if _has_unseen(name.replace(" ", "")):
+        raise InvalidRequest(
+            f"{name!r} cannot name a tag: it holds line breaks, or characters that cannot be seen. Leave them out."
+        )
+    return name
+
+
+def _has_unseen(name: str) -> bool:
+    """Whether a name holds blanks, or characters that cannot be seen."""
+    return any(each.isspace() or category(each) in ("Cc", "Cf", "Co", "Cn") for each in name)
 
 
 def check_tag_name(name: str) -> str:

@@ -9,7 +9,14 @@ from .arguments import checked
 from .document import is_damaged
 from .errors import AlreadyExists, InvalidRequest, NotFound
 from .iceberg.publish import publish_after
-from .identifier import BACK_PREFIX, BRANCH_PREFIX, HOLD_PREFIX, PUBLICATION_PREFIX, check_tag_name, refuse_reserved_tag
+from .identifier import (
+    BACK_PREFIX,
+    BRANCH_PREFIX,
+    HOLD_PREFIX,
+    PUBLICATION_PREFIX,
+    check_new_tag_name,
+    refuse_reserved_tag,
+)
 from .journal import DISCARD_DAMAGED, Journal
 from .maintain.tagging import create_due_tag, create_tag, delete_tag, expire_tags
 from .metadata.history import at_latest, told_of_expiry
@@ -50,7 +57,7 @@ class Tags:
         AlreadyExists, unless `replace` is set, if the name is taken by another snapshot, or is kept for another time than is
         asked for. Returns the tag as it is.
         """
-        check_tag_name(refuse_reserved_tag(name))
+        check_new_tag_name(refuse_reserved_tag(name))
         self._store.refuse_other_table()
         create = partial(self._create, name, replace=replace, time_retained=time_retained)
         if self._version is None and snapshot_id is None:
@@ -107,7 +114,7 @@ class Tags:
         """Give a tag another name. Raises NotFound, or AlreadyExists if that name is taken."""
         _refuse_hold(name)
         self._refuse_published(name)
-        refuse_reserved_tag(new_name)
+        check_new_tag_name(refuse_reserved_tag(new_name))
         self._store.refuse_other_table()
         with beside_history(self._store, f"Tag {name!r}"):
             try:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from storage import BranchSet, InvalidRequest, NotFound, whole_number
+from storage import BranchSet, InvalidRequest, NotFound, name_and_version, whole_number
 
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, TABLES
@@ -28,13 +28,13 @@ def create_branches(
     branch: TheBranch,
 ) -> Outcome:
     """Fork tables, each at its latest state or at the snapshot or tag behind the @; all or none."""
-    parts = [each.partition("@") for each in tables]
+    parts = [name_and_version(each) for each in tables]
     versions = {
         reach.full_name(table): number if (number := whole_number(version)) is not None else version
-        for table, _, version in parts
+        for table, version in parts
         if version
     }
-    names = [table for table, _, _ in parts]
+    names = [table for table, _ in parts]
     _branch_set(reach, branch, names).create(versions)
     return Outcome(f"Created branch {branch} of {', '.join(names)}.", facts={"branch": branch, "tables": names})
 

@@ -86,6 +86,11 @@ def _check(
         names = sorted(partitions_def.partition_dimension_names)
         if not isinstance(partition_column, Mapping) or sorted(partition_column) != names:
             raise InvalidRequest(f"partition_column must give a column for each of the dimensions {', '.join(names)}.")
+        if len(set(partition_column.values())) < len(names):
+            raise InvalidRequest(
+                f"partition_column={dict(partition_column)!r} gives two dimensions one column, which holds one value: each "
+                "dimension has a column of its own."
+            )
     elif isinstance(partition_column, Mapping):
         raise InvalidRequest("partition_column is one column: only partitions of several dimensions have several.")
     columns = partition_column.values() if isinstance(partition_column, Mapping) else [partition_column]

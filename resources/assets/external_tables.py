@@ -2,34 +2,42 @@
 make of tables which have assets: Dagster is told of them.
 """
 
+import difflib
+import inspect
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from lineage import RUN_PROPERTY, sources_of
-from storage import Identifier, Snapshot, Table
+from storage import InvalidRequest, Snapshot, Table
 
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
+from .declared import check_sensor, check_types, named_table, named_tables
 from .launchpad import Launchpads, if_it_is_bad
 from .provenance import newest_told, provenance_tags
-from .table_asset import TableAsset, table_assets
+from .table_asset import TableAsset, check_assets, table_assets
 from .tables import TablesResource
 from .ui_metadata import CommitNumbers, page_metadata, partition_metadata, table_metadata
 
 # Of more snapshots that came since the last look, the newest are told of.
 _TOLD_AT_ONCE = 100
+_OF_THE_TABLE = ("key", "key_prefix", "name")
 
 
 def external_table(name: str, *, description: str | None = None, **spec_arguments: Any) -> dg.SourceAsset:
     """An observable source asset for a table that another program writes in the format, Paimon's own jobs for example.
 
     Observing it reports the newest snapshot that changed rows, so that what was made from an older one is stale. Further
-    arguments go to `dagster.observable_source_asset`. Raises InvalidRequest for what is no name of a table.
+    arguments go to `dagster.observable_source_asset`. Raises InvalidRequest for what is no name of a table, and for arguments
+    that are not those.
     """
-    identifier = Identifier.parse(name)
+    subject = f"external_table of {name!r}"
+    identifier = named_table(subject, name)
+    check_types(subject, {} if description is None else {"description": (description, str)})
+    _check_passed(subject, spec_arguments)
     with warnings.catch_warnings():
         # Observable source assets work, and are called beta.
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -58,6 +66,26 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
     return observe
 
 
+def _check_passed(subject: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for an argument that Dagster does not have, and takes without a word, and for the table's own."""
+    known = [
+        parameter.name
+        for parameter in inspect.signature(dg.observable_source_asset).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in _OF_THE_TABLE
+    ]
+    for name in given:
+        if name in _OF_THE_TABLE:
+            raise InvalidRequest(f"{subject}: {name}=… is not taken: the key is the table's name.")
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = (
+                f"Did you mean {close[0]}?"
+                if close
+                else f"Those of dagster.observable_source_asset: {', '.join(known)}."
+            )
+            raise InvalidRequest(f"{subject}: there is no argument {name!r}. {hint}")
+
+
 def external_table_sensor(
     name: str,
     tables: Sequence[str],
@@ -68,9 +96,13 @@ def external_table_sensor(
 ) -> dg.SensorDefinition:
     """A sensor that starts a run of `target` (a job, or a selection of assets) when one of the tables has a new snapshot
     that changes rows, and reports the observation. Compactions start nothing. `default_status`: whether it runs before
-    anybody has switched it on.
+    anybody has switched it on. Raises InvalidRequest for arguments with which it could not work.
     """
-    names = tuple(tables)
+    subject = f"external_table_sensor {name!r}"
+    check_sensor(subject, name, minimum_interval_seconds, default_status)
+    names = named_tables(subject, "tables", tables)
+    if target is None:
+        raise InvalidRequest(f"{subject}: target=None starts nothing: give a job, or a selection of assets.")
 
     @dg.sensor(
         name=name, target=target, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status
@@ -113,9 +145,17 @@ def commits_of_others_sensor(
 
     A run's own snapshots, and those that a recovery publishes, are told of by themselves. One that a run has overtaken before
     the sensor saw it is an observation, since the newest materialization is what a table is now. The first look begins with
-    the newest snapshot that Dagster knows. `default_status`: whether it runs before anybody has switched it on.
+    the newest snapshot that Dagster knows. `default_status`: whether it runs before anybody has switched it on. Raises
+    InvalidRequest for arguments with which it could not work.
     """
+    subject = f"commits_of_others_sensor {name!r}"
+    check_sensor(subject, name, minimum_interval_seconds, default_status)
+    check_assets(subject, assets)
     known = table_assets(assets)
+    if not known:
+        raise InvalidRequest(
+            f"{subject}: assets holds no table asset, of which it could tell: give those of @table_asset."
+        )
 
     @dg.sensor(name=name, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status)
     def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:

@@ -10,7 +10,7 @@ from lineage import LineageUnavailable
 from storage import InvalidRequest, NotFound
 
 from ..session import Session
-from .declared import check_types, failing_in_a_line, named_table
+from .declared import check_types, failing_in_a_line, named_table, named_tables
 from .tables import TablesResource
 from .ui_metadata import page_metadata
 
@@ -75,12 +75,14 @@ def consistency_check(
     subject = f"consistency_check of {table!r}"
     identifier = named_table(subject, table)
     check_types(subject, {"blocking": (blocking, bool)})
-    if isinstance(others, str):
-        raise InvalidRequest(f"{subject}: others={others!r} is one text: give names of tables, as ['{others}'].")
-    for table_name in (*others, on):
-        named_table(subject, table_name)
-    if not others:
-        raise InvalidRequest(f"{table} belongs together with other tables: name some.")
+    others = named_tables(subject, "others", others)
+    named_table(subject, on)
+    if table in others:
+        raise InvalidRequest(f"{subject}: others names {table} itself: name those that it belongs together with.")
+    if on in (table, *others):
+        raise InvalidRequest(
+            f"{subject}: on={on!r} is one of the tables: name a source that all of them are made from."
+        )
     names = [table, *others]
 
     @dg.asset_check(

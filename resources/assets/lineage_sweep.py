@@ -5,6 +5,7 @@ import dagster as dg
 from lineage import LineageUnavailable
 
 from ..session import Session
+from .declared import check_sensor
 from .tables import TablesResource
 
 
@@ -22,7 +23,10 @@ def sweep(session: Session, run_id: str) -> int:
 
 
 def lineage_sweep_sensors(*, minimum_interval_seconds: int = 30) -> list[dg.SensorDefinition]:
-    """Two sensors, for runs that fail and for runs that are cancelled, which sweep up after them."""
+    """Two sensors, for runs that fail and for runs that are cancelled, which sweep up after them. Raises InvalidRequest for an
+    interval that is none.
+    """
+    check_sensor("lineage_sweep_sensors", "sweep", minimum_interval_seconds)
     made = []
     for status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):
         name = f"sweep_lineage_of_{status.value.lower()}_runs"

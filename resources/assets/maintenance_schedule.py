@@ -7,6 +7,7 @@ import dagster as dg
 
 from storage import CommitConflict, InvalidRequest, Table
 
+from .declared import check_types, named_tables
 from .tables import TablesResource
 
 
@@ -23,11 +24,21 @@ def upkeep_schedule(
 
     Always: the tag that is due is created, and tags whose time is over go. `compact`: what the triggers call for is
     merged. `retain_last`: all but so many snapshots expire. `partitions`: those older than 'partition.expiration-time'
-    are dropped. A table that fails does not keep the others from their turn; the run fails at its end.
+    are dropped. A table that fails does not keep the others from their turn; the run fails at its end. Raises InvalidRequest
+    for arguments with which it could not work.
     """
-    names = tuple(tables)
-    if not names:
-        raise InvalidRequest(f"Schedule {name!r} looks after no table: name some.")
+    subject = f"upkeep_schedule {name!r}"
+    check_types(
+        subject,
+        {
+            "name": (name, str),
+            "cron_schedule": (cron_schedule, str),
+            "compact": (compact, bool),
+            "partitions": (partitions, bool),
+            **({} if retain_last is None else {"retain_last": (retain_last, int)}),
+        },
+    )
+    names = named_tables(subject, "tables", tables)
     if retain_last is not None and retain_last < 1:
         raise InvalidRequest(f"retain_last={retain_last}: at least the latest snapshot stays.")
 

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lineage import sources_of
-from storage import InvalidRequest, Snapshot, SnapshotRef, StorageError, Table, check_tag_name
+from storage import InvalidRequest, Snapshot, SnapshotRef, StorageError, Table, check_new_tag_name
 
 from .launchpad import Launchpads, if_it_is_bad
 from .partition_tags import tag_newest
@@ -128,7 +128,7 @@ def check_tags(partition_keys: Iterable[str]) -> None:
     """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag."""
     for partition_key in partition_keys:
         try:
-            check_tag_name(tag_name(partition_key))
+            check_new_tag_name(tag_name(partition_key))
         except InvalidRequest as error:
             raise InvalidRequest(
                 f"Partition {partition_key!r} cannot become a tag of its table: {error} Name the partition otherwise, or say "

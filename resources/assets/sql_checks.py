@@ -39,6 +39,7 @@ def sql_check(
     subject = f"sql_check of {table!r}"
     identifier = named_table(subject, table)
     check_types(subject, {"name": (name, str), "violations": (violations, str), "blocking": (blocking, bool)})
+    check_types(subject, {} if description is None else {"description": (description, str)})
     check_query(violations)
     declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)
 

@@ -25,6 +25,7 @@ from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
 from .asset_arguments import mapping, table_description
 from .declaration_checks import Transform, annotations_of, check_declaration
+from .declared import check_kinds
 from .frames import as_rows, as_wanted, wants_arrow
 from .materialization import tag_name
 from .schema_policy import REFUSE
@@ -244,6 +245,12 @@ def _as_deps(other: Any) -> list[dg.AssetDep]:
 
 
 _declared: dict[int, tuple[dg.OpDefinition, TableAsset]] = {}
+
+
+def check_assets(subject: str, assets: object) -> None:
+    """Raise InvalidRequest for what is no list of assets of Dagster's."""
+    kinds = (dg.AssetsDefinition, dg.SourceAsset, dg.AssetSpec)
+    check_kinds(subject, "assets", assets, kinds, "assets, each made by @table_asset, @dagster.asset or the like")
 
 
 def table_assets(assets: Sequence[Any]) -> dict[str, TableAsset]:

@@ -34,6 +34,11 @@ class TableDefinition:
         new_table_name(self.name)
         for what in ("primary_key", "partition_by"):
             object.__setattr__(self, what, _columns(what, getattr(self, what)))
+        for name, description in self.column_descriptions.items():
+            if not isinstance(description, str):
+                raise InvalidRequest(
+                    f"column_descriptions: {name}={description!r} is no text, which says what it holds."
+                )
         missing = [name for name in self.partition_by if self.primary_key and name not in self.primary_key]
         if missing:
             raise InvalidRequest(

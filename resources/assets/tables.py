@@ -23,17 +23,19 @@ from lineage import (
     RUN_PROPERTY,
     JobStartup,
     LineageUnavailable,
+    check_jdbc_url,
     columns_property,
     sources_property,
 )
-from storage import CommitId, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
-from ..resource_fields import refuse_unknown_fields
+from ..resource_fields import refuse_unknown_fields, refuse_values
 from ..session import Session
+from ..setting_values import check_warehouse
 from ..settings import Settings
-from ..spark_resource import SparkResource
+from ..spark_resource import SparkResource, check_spark
 from ..sql import Statements
 from ..sql.duckdb_select import run_query
 from ..warehouse.snapshot_properties import BACKFILL_PROPERTY, CODE_PROPERTY, PARTITIONS_PROPERTY
@@ -85,6 +87,8 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
     def __init__(self, **fields: Any) -> None:
         refuse_unknown_fields("TablesResource", type(self).model_fields, fields)
+        refuse_values("TablesResource", fields, {"warehouse": check_warehouse, "lineage_url": check_jdbc_url})
+        check_spark("TablesResource: spark", fields.get("spark"))
         super().__init__(**fields)
 
     @property
@@ -145,7 +149,9 @@ class TablesResource(dg.ConfigurableResource[Any]):
     def _pin_like_another(self, context: Context) -> None:
         """Begin with the versions that another run began with, if the run's tags name one. Raises NotFound."""
         other = context.run.tags.get(STARTUP_TAG)
-        if other:
+        if other is not None:
+            if not other.strip():
+                raise InvalidRequest(f"Run tag {STARTUP_TAG} = {other!r} names no run and no job: leave it out.")
             store = self.session.lineage_store
             rows = [replace(startup, job=context.run.run_id) for startup in store.startups(job=other)]
             if not rows:

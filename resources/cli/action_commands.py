@@ -12,6 +12,7 @@ from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from .completion import names_for
 from .output import format_option, print_outcome
+from .parameters import Command
 from .rendering import console
 
 
@@ -29,7 +30,7 @@ def add_actions(cli: click.Group, groups: Mapping[str, click.Group]) -> None:
 
 def _command(action: Action, name: str, *, as_alias: bool) -> click.Command:
     parameters = [_click_parameter(each, as_alias=as_alias) for each in action.parameters]
-    command = click.Command(
+    command = Command(
         name,
         params=parameters,
         callback=_callback(

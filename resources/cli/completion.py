@@ -9,6 +9,7 @@ from storage import StorageError, Table
 
 from ..actions import Kind
 from ..session import Session
+from .parameters import Command
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _NAMES_OF: dict[str, Callable[[Table], list[str]]] = {
@@ -50,7 +51,7 @@ def _beginning(names: list[str], beginning: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(beginning)]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

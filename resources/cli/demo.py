@@ -26,6 +26,7 @@ from ..code_location import platform_definitions
 from ..session import Session
 from ..settings import PROJECT_ROOT
 from .error_log import errors_into
+from .parameters import Command
 from .rendering import console, rendered_table
 
 _POLL_SECONDS = 0.2
@@ -36,7 +37,7 @@ class RunFailed(StorageError):
     """A Dagster run failed; the message names the steps and says where to look."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--job", default="demo", show_default=True, help="The Dagster job to run.")
 @click.option("--partitions", nargs=2, metavar="FIRST LAST", help="Only these. Default: all.")
 @click.pass_obj

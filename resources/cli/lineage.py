@@ -22,7 +22,7 @@ from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
 from .output import format_option, print_listing, print_outcome, say_unknown
-from .parameters import Timestamp
+from .parameters import Command, Timestamp
 from .rendering import print_rows
 
 Direction = Literal["up", "down"]
@@ -69,7 +69,7 @@ class Question:
         return form
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument(
     "target", required=False, metavar="[CATALOG.]TABLE[@SNAPSHOT|@TAG] | rebuild", shell_complete=complete_table
 )
@@ -196,7 +196,7 @@ def _known_ref(session: Session, target: str) -> SnapshotRef:
     return ref
 
 
-@click.command("export-openlineage")
+@click.command("export-openlineage", cls=Command)
 @click.option("--url", help="Send to an OpenLineage server.")
 @click.option("--file", "path", type=click.Path(dir_okay=False), help="Or: append to a file, an event a line.")
 @click.option("--since", type=Timestamp(), help="Only what was committed since then (UTC).")
@@ -219,7 +219,7 @@ def export_openlineage(
     print_outcome(Outcome(f"Sent {done.events} events{until}."), form)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG", shell_complete=complete_table)
 @format_option
 @click.pass_obj
@@ -230,7 +230,7 @@ def impact(session: Session, target: str, form: str) -> None:
     say_unknown(session)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("table", shell_complete=complete_table)
 @format_option
 @click.pass_obj
@@ -254,7 +254,7 @@ def freshness(session: Session, table: str, form: str) -> None:
         sys.exit(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="TABLE …", shell_complete=complete_table)
 @click.option("--on", required=True, metavar="SOURCE", help="The table that all of them were made from.")
 @format_option

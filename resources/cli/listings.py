@@ -15,6 +15,7 @@ from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from .completion import complete_table
 from .output import format_option, print_listing
+from .parameters import Command
 
 table_argument = click.argument("table", shell_complete=complete_table)
 
@@ -25,7 +26,7 @@ _count = click.option(
 _UNKNOWN = "unknown"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("database", required=False)
 @_count
 @format_option
@@ -58,7 +59,7 @@ def tables(session: Session, database: str | None, counts: bool, form: str) -> N
         sys.exit(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @table_argument
 @click.option("--partition", multiple=True, metavar="COLUMN=VALUE", help="Only this partition; once for each column.")
 @_count
@@ -88,7 +89,7 @@ def _fact(value: object) -> str:
     return "" if value is None else str(value)
 
 
-@click.command()
+@click.command(cls=Command)
 @table_argument
 @format_option
 @click.pass_obj
@@ -115,7 +116,7 @@ def snapshots(session: Session, table: str, form: str) -> None:
     print_listing(names, rows, form)
 
 
-@click.command()
+@click.command(cls=Command)
 @table_argument
 @_count
 @format_option
@@ -131,7 +132,7 @@ def tags(session: Session, table: str, counts: bool, form: str) -> None:
     _tell_unknown([row[3] for row in rows])
 
 
-@click.command()
+@click.command(cls=Command)
 @table_argument
 @format_option
 @click.pass_obj
@@ -153,7 +154,7 @@ def branches(session: Session, table: str, form: str) -> None:
     print_listing(["branch", "from tag", "from snapshot", "snapshot", "committed", "verdict"], rows, form)
 
 
-@click.command()
+@click.command(cls=Command)
 @table_argument
 @format_option
 @click.pass_obj

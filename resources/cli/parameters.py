@@ -1,13 +1,30 @@
-"""Types of parameters on the command line: times; and groups that keep their order."""
+"""Commands that refuse options which are given twice, groups that keep their order, and times as parameters."""
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 import click
 
 
+class Command(click.Command):
+    """What every command of `snapline` is: an option is given once, unless it is declared to be repeated."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. Raises click.UsageError for an option that is given twice, where Click takes the last value."""
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            # What is eager, such as --help, answers in place of the command.
+            for parameter, times in Counter(given).items():
+                if isinstance(parameter, click.Option) and times > 1 and not (parameter.multiple or parameter.is_eager):
+                    raise click.UsageError(f"Option {' / '.join(parameter.opts)} is given twice. Give it once.", ctx)
+        return super().parse_args(ctx, args)
+
+
 class OrderedGroup(click.Group):
     """Lists its commands in the order in which they are written down."""
+
+    command_class = Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands in the order in which they were added."""

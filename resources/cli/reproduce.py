@@ -8,10 +8,11 @@ from ..session import Session
 from ..spark_session import start_spark
 from .completion import complete_table
 from .output import format_option, print_listing
+from .parameters import Command
 from .rendering import print_rows
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target", metavar="TABLE@SNAPSHOT|TABLE@TAG", shell_complete=complete_table)
 @click.option("--engine", type=click.Choice(["spark", "duckdb"]), show_default="duckdb", help="For SQL.")
 @click.option("--keep", is_flag=True, help="Keep the scratch branch, to look at.")

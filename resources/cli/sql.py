@@ -11,11 +11,12 @@ from storage import InvalidRequest
 from ..session import Session
 from ..sql.duckdb_select import run_query
 from .output import format_option
+from .parameters import Command
 from .rendering import console, print_rows
 from .shell import print_results, run_shell
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sql")
 @format_option
 @click.pass_obj
@@ -24,7 +25,7 @@ def query(session: Session, sql: str, form: str) -> None:
     print_rows(run_query(session, sql), form)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("statement", required=False)
 @click.option(
     "-f", "--file", "script", type=click.Path(exists=True, dir_okay=False), help="Run the statements of a file."

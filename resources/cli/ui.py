@@ -4,10 +4,11 @@ import click
 
 from ..assets.dagster_home import start_ui
 from ..session import Session
+from .parameters import Command
 from .rendering import console
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.pass_obj

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from storage import InvalidRequest, StorageError
 
+from ..assets.declared import check_kinds
 from ..assets.launchpad import Launchpads, can_be_recovered
-from ..assets.table_asset import TableAsset, table_assets
+from ..assets.table_asset import TableAsset, check_assets, table_assets
 from ..assets.tables import TablesResource
 from ..assets.ui_metadata import page_metadata, recovery_page_metadata
 from ..links.launchpad_path import RECOVERY_TAG
@@ -115,8 +116,11 @@ def _refusals(context: dg.OpExecutionContext, branch: str = "") -> Iterator[None
 def recovery_definitions(assets: Sequence[Any], checks: Sequence[Any] = ()) -> dg.Definitions:
     """The recovery graph of some assets, with a check for each twin, and the jobs that begin and end a recovery.
 
-    Those of `checks` that are `sql_check`s run on the twins too, and the blocking ones gate the publication.
+    Those of `checks` that are `sql_check`s run on the twins too, and the blocking ones gate the publication. Raises
+    InvalidRequest for what are no assets, or no checks.
     """
+    check_assets("recovery_definitions", assets)
+    check_kinds("recovery_definitions", "checks", checks, (dg.AssetChecksDefinition,), "asset checks")
     can_be_recovered(table_assets(assets))
     graph = dg.Definitions(assets=twins(assets), asset_checks=checks_of_twins(assets, checks))
     known = table_assets(assets)

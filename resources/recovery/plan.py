@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lineage import LineageStore, LineageUnavailable, impact, was_replaced
-from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table
+from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table, name_and_version
 
 from ..links.shown_text import values_text
 from ..session import Session
@@ -129,7 +129,7 @@ def bad_snapshot(
     """
     if since is None and not partition:
         return session.known_ref(target)
-    name, _, version = target.partition("@")
+    name, version = name_and_version(target)
     if version or (since is not None and partition):
         raise InvalidRequest("Say one thing of what is bad: a version (table@5), a time, or a partition.")
     table = session.table(name)

@@ -42,6 +42,7 @@ from .record import (
 )
 from .renamed import Renamed, former_since, source_now
 from .replay import bring, is_own, is_written, replay_user
+from .undo import before_bad
 
 
 class Recovery:
@@ -291,11 +292,11 @@ class Recovery:
         record = self.record
         for name, table in record.tables.items():
             if table.corrected:
-                bad = int(record.bad.rpartition("@")[2])
+                before = before_bad(name, record.bad)
                 # A branch begins with one snapshot: those before it are still main's.
-                self._catalog.table(name).branches.lengthen(self.branch, bad - 1)
-                self.branched(name).rollback_to(bad - 1)
-                return f"{name} on branch {self.branch} is at snapshot {bad - 1}."
+                self._catalog.table(name).branches.lengthen(self.branch, before)
+                self.branched(name).rollback_to(before)
+                return f"{name} on branch {self.branch} is at snapshot {before}."
         raise InvalidRequest(
             f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."
         )

@@ -187,7 +187,9 @@ class Names:
                 "dropped by DROP VIEW."
             )
         if _is_system(place):
-            raise InvalidRequest(f"{place.identifier} can only be read.")
+            system_table = place.identifier.system_table
+            hint = f": ${system_table} names a system table, and no name of a table holds a $" if system_table else ""
+            raise InvalidRequest(f"{place.identifier} can only be read{hint}.")
 
     def is_system(self, node: exp.Table) -> bool:
         """Whether a name is that of a system or lineage table, or of one of `information_schema`."""

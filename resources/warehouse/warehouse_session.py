@@ -31,6 +31,7 @@ from storage import (
     SnapshotRef,
     StorageError,
     Table,
+    name_and_version,
     whole_number,
 )
 
@@ -239,8 +240,8 @@ def _lag(table: Table, read: SnapshotRef) -> tuple[SnapshotRef, int, int]:
 
 
 def _named(text: str) -> tuple[str, str, str]:
-    """Catalog, table and version of `[catalog.]db.t[@version]`."""
-    name, _, version = text.partition("@")
+    """Catalog, table and version of `[catalog.]db.t[@version]`. Raises InvalidRequest for an @ without a version."""
+    name, version = name_and_version(text)
     catalog, _, rest = name.partition(".")
     return (catalog, rest, version) if rest.partition("$")[0].count(".") == 1 else (CATALOG_NAME, name, version)
 

@@ -56,7 +56,7 @@ class AddColumn(SchemaChange):
         numbers = count(schema.highest_field_id + 1)
         parent, name = _split(self.name)
         field_id = next(numbers)
-        added = DataField(field_id, name, _type(self.type, lambda: next(numbers)), self.comment)
+        added = DataField(field_id, name, _type(self.name, self.type, lambda: next(numbers)), self.comment)
         if not added.type.nullable:
             raise InvalidRequest(
                 f"Column {self.name!r} must be nullable: the rows that are there have no value for it."
@@ -137,7 +137,7 @@ class ChangeType(SchemaChange):
         _refuse_key(schema, self.name, "given another type")
 
         def change(field: DataField) -> DataField:
-            new = replace(_type(self.type, _no_rows), nullable=field.type.nullable)
+            new = replace(_type(self.name, self.type, _no_rows), nullable=field.type.nullable)
             if not is_widening(field.type, new):
                 raise InvalidRequest(
                     f"Column {self.name!r} of type {field.type} cannot become {new}: values might not fit. Add a column of "
@@ -322,13 +322,16 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
             )
 
 
-def _type(given: Any, next_id: Callable[[], int]) -> DataType:
+def _type(column: str, given: Any, next_id: Callable[[], int]) -> DataType:
     if isinstance(given, str):
         return parse_type(given)
     if isinstance(given, DataType):
         return _renumbered(given, next_id)
     if isinstance(given, pa.DataType):
-        return type_from_arrow(given, True, next_id)
+        try:
+            return type_from_arrow(given, True, next_id)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Column {column!r}: {error}") from None
     raise InvalidRequest(f"{given!r} is no type: give an Arrow type, or text such as 'DECIMAL(10, 2)'.")
 
 

@@ -92,7 +92,8 @@ def _of_paimon() -> list[str]:
 def cli_page() -> str:
     """The help of every command, those of a group behind it."""
     answers = (
-        'Bad input is answered by one line on standard error and exit code 2; with `--format json` it is `{"error": …}`. '
+        'Bad input is answered by one line on standard error and exit code 2; with `--format json` it is `{"error": …}`.'
+        " An option is given once; `--partition` may be repeated, once for each column. "
         "What was done is a sentence, with `--format json` a row of it (`result`) and of what it names: snapshot, tag, number "
         "of files."
     )

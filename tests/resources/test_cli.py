@@ -618,6 +618,17 @@ def test_damaged_tags_and_consumers_are_deleted_by_name(run: Run, shop: Session)
         (["fast-forward", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["replace-main-branch", "shop.orders", "--name", "main"], "Main is what takes a branch over"),
         (["branch", "publish", "--name", "main", "shop.orders"], "'main' cannot name a branch"),
+        (
+            ["branch", "create", "shop.orders@", "--name", "x"],
+            "'shop.orders@' names no version: write a snapshot or a tag",
+        ),
+        (["lineage", "shop.orders@"], "'shop.orders@' names no version"),
+        (["lineage", "shop.orders", "--against", "shop.totals@ "], "'shop.totals@ ' names no version"),
+        (["impact", "shop.orders@"], "'shop.orders@' names no version"),
+        (["reproduce", "shop.orders@"], "'shop.orders@' names no version"),
+        (["recovery", "plan", "shop.orders@"], "'shop.orders@' names no version"),
+        (["recovery", "plan", "shop.orders@", "--since", "2024-01-01"], "'shop.orders@' names no version"),
+        (["recovery", "start", "x", "--bad", "shop.orders@"], "'shop.orders@' names no version"),
         (["branch", "delete", "--name", "nope", "shop.orders"], "None of shop.orders has a branch 'nope'"),
         (
             ["reset-consumer", "shop.orders", "--name", "c", "--snapshot", "99"],

@@ -78,7 +78,7 @@ def test_checks_that_lineage_answers_warn_and_stop_nobody(
 ) -> None:
     checks = [
         freshness_check("core.copy", at_most=timedelta(days=1), blocking=True),
-        consistency_check("core.copy", ["core.copy"], on="raw.words", blocking=True),
+        consistency_check("core.copy", ["raw.words"], on="raw.pages", blocking=True),
     ]
     result = materialize(copy, again, *checks)
     assert result.success

@@ -185,3 +185,14 @@ def test_what_a_replay_brings_is_made_from_what_production_made_it_from(session:
     assert {"d.sums@3", "d.mart@3"} <= {str(ref) for ref in session.impact(session.ref("d.other@1"))}
     assert not plan_recovery(session, session.ref("d.raw@2")).tables
     assert value(session, "d.sums") == 1 + 2 + 33 + 4000 + 5
+
+
+def test_the_first_snapshot_is_not_undone_but_corrected_as_is_said(session: Session) -> None:
+    session.sql("CREATE TABLE d.only (k BIGINT); INSERT INTO d.only VALUES (1)", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.only@1")))
+    with pytest.raises(
+        InvalidRequest, match=r"^Snapshot 1 is the first of d\.only: .* Correct it by SQL: DELETE FROM d\.only"
+    ):
+        recovery.undo_bad()
+    assert recovery.correct("DELETE FROM d.only")
+    assert recovery.table("d.only").to_arrow().num_rows == 0

@@ -98,7 +98,7 @@ def test_directories_that_are_allowed_are_read_and_no_others(
             with pytest.raises(InvalidRequest, match="SNAPLINE_READABLE_DIRECTORIES"):
                 run(f"SELECT a FROM read_csv('{tmp_path}/{path}')")
     for wrong in ("files", "", f"{tmp_path}/files/../x"):
-        with pytest.raises(InvalidRequest, match="no absolute path"):
+        with pytest.raises(InvalidRequest, match=r"readable_directories: .* no directory"):
             run_query(open_session([wrong]), "SELECT 1")
     given = Settings.from_environment({"SNAPLINE_READABLE_DIRECTORIES": '["/data/in"]', "SNAPLINE_HOME": str(tmp_path)})
     assert given.readable_directories == ("/data/in",)

@@ -227,7 +227,7 @@ def test_a_warehouse_keeps_no_secret(tmp_path: Path) -> None:
 def test_settings_show_no_secret_however_wrong_they_are(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_unmarked(repr(Settings.from_environment()), "settings")
     plain = Settings(
-        environment, "w", f"jdbc:mysql://a:{MARK}@b/c", {"secret": MARK}, spark_remote=f"sc://h/;token={MARK}"
+        environment, "/w", f"jdbc:mysql://a:{MARK}@b/c", {"secret": MARK}, spark_remote=f"sc://h/;token={MARK}"
     )
     assert_unmarked(repr(plain), "settings made by hand")
     for text in (f'{{"secret": "{MARK}"', f'["{MARK}"]', f'"{MARK}"', MARK):

@@ -71,7 +71,7 @@ def test_an_external_table_is_observed_at_its_snapshot(
     assert seen.tags["dagster/data_version"] == "main@2"
     tags = materialize(copy).get_asset_materialization_events()[0].step_materialization_data.materialization.tags
     assert tags["dagster/input_data_version/ext/orders"] == "main@2"
-    with pytest.raises(InvalidRequest, match="is not a table name"):
+    with pytest.raises(InvalidRequest, match="is no name of a table"):
         external_table("orders")
 
 

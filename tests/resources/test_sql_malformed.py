@@ -108,6 +108,7 @@ SPECIFIC = {
     "ALTER TABLE t SET ('file.formats' = 'orc')": "Did you mean 'file.format'",
     "CREATE TABLE made LIKE nope": "does not exist",
     "CREATE TABLE `a b.c` (id INT)": "cannot name a table",
+    "CREATE TABLE `a$b` (id INT)": "can only be read: $b names a system table, and no name of a table holds a $",
     "CREATE VIEW made AS SELECT nope": "nope",
     "CREATE DATABASE paimon": "reserved",
     "CREATE CATALOG other": "needs a 'warehouse'",

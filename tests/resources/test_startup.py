@@ -80,3 +80,5 @@ def test_a_run_reads_what_another_run_began_with(
     assert rows(session, "core.other") == rows(session, "core.one")
     with pytest.raises(Exception, match="no job of that name has begun"):
         materialize(other, selection=[other], tags={"snapline/startup-of": "nobody"})
+    with pytest.raises(Exception, match="startup-of = '' names no run and no job: leave it out"):
+        materialize(other, selection=[other], tags={"snapline/startup-of": ""})

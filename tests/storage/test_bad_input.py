@@ -26,6 +26,7 @@ from storage import (
 )
 from storage.directory_lock import Witness
 from storage.file_io import FileIO
+from storage.identifier import check_name
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int32()), ("text", pa.string())])
 
@@ -303,3 +304,19 @@ def test_a_catalog_with_other_listeners_has_the_same_files(tmp_path: Path) -> No
     catalog = Catalog(str(tmp_path), file_io=files).with_listeners()
     catalog.create_table("a.t", SCHEMA)
     assert files.made > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["", " a", "a ", "a.b", "a/b", "a\\b", "a$b", "a%b", "a:b", 'a"b', "a'b", "a`b", "a\nb", "a|b"]
+)
+def test_what_is_said_of_names_is_so(catalog: Catalog, name: str) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    with pytest.raises(InvalidRequest) as refused:
+        check_name(name, "table")
+    said = str(refused.value).partition(" cannot name a table: ")[2]
+    assert all(f" {mark}" in said for mark in "./\\$%:*?\"<>|'`")
+    assert "begin or end with a blank, or hold line breaks" in said
+    # What is not named there is taken.
+    made = catalog.create_table("a b.t e-s_t", schema)
+    made.write(pa.table({"id": [1]}))
+    assert catalog.table("a b.t e-s_t").to_arrow().num_rows == 1

@@ -114,6 +114,23 @@ def test_names_that_cannot_name_a_tag_are_refused(history: Table, name: str) -> 
         history.tags.create(name)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\u200bb", "a\u202eb", "a\u00a0b", "a\x7f", "a\u2028b"])
+def test_names_that_cannot_be_seen_as_they_are_name_no_new_tag(history: Table, name: str) -> None:
+    for create in (history.tags.create, lambda new: history.tags.rename("first", new)):
+        with pytest.raises(
+            InvalidRequest, match="cannot name a tag: it holds line breaks, or characters that cannot be"
+        ):
+            create(name)
+    assert [tag.name for tag in history.tags.list()] == ["first"]
+    # Those that earlier versions, or others, have made can be read, renamed and deleted.
+    history.tags._store.tags.create(name, history.snapshot())
+    assert history.at(name).to_arrow().num_rows == 1
+    history.tags.rename(name, "a b")
+    history.tags._store.tags.create(name, history.snapshot())
+    history.tags.delete(name)
+    assert sorted(tag.name for tag in history.tags.list()) == ["a b", "first"]
+
+
 def test_a_table_without_snapshot_cannot_be_tagged(orders: Table) -> None:
     with pytest.raises(InvalidRequest, match="no snapshot to tag"):
         orders.tags.create("t")
