@@ -5,7 +5,7 @@ are written when the catalog is first used with them; those of lineage cannot be
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -332,9 +332,11 @@ class Catalog:
         """The tables, fixed at their latest snapshots of which no publication is half to be seen."""
         return consistent_view(self.table, self._journal, tables)
 
-    def publications(self) -> list[OpenPublication]:
-        """The publications that have begun and not ended: somebody is at them, or a crash or a conflict left them open."""
-        return open_publications(self.table, self._journal)
+    def publications(self, branches: Collection[str] | None = None) -> list[OpenPublication]:
+        """The publications that have begun and not ended: somebody is at them, or a crash or a conflict left them open. All, or
+        those of some branches.
+        """
+        return open_publications(self.table, self._journal, branches)
 
     def made_by(self, publication: Publication) -> dict[str, Snapshot | None]:
         """For each table the snapshot by which its main has a publication; None if there is none."""

@@ -12,6 +12,7 @@ from lineage import LineageStore, LineageUnavailable
 from storage import BranchHistory, Clock, NotFound, SnapshotRef, StorageError, Table
 
 from ..recovery import record as recovery_record
+from ..recovery.unfinished import open_publications
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 
@@ -35,7 +36,8 @@ def place_of(ref: SnapshotRef) -> Place:
 class Platform:
     """The branches of all tables by place. `troubles`: in a sentence each, what could not be read, by place or catalog.
 
-    `recoveries`: by catalog, database and table the recoveries that are open, by name. `read_ms`: when it was read.
+    `recoveries`: by catalog, database and table the recoveries that are open, by name. `unfinished`: by the name of each recovery
+    whose publication is open, what ends that. `read_ms`: when it was read.
     `is_partial`: it is still being read, for the first time. `rows`: how many there are on the newest snapshot of a main, as far
     as metadata tell.
     """
@@ -44,6 +46,7 @@ class Platform:
     stores: Mapping[str, LineageStore]
     troubles: Mapping[Place | str, str] = field(default_factory=dict)
     recoveries: Mapping[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    unfinished: Mapping[str, str] = field(default_factory=dict)
     read_ms: int = 0
     is_partial: bool = False
     rows: Mapping[Place, int] = field(default_factory=dict)
@@ -137,13 +140,15 @@ class Facts:
     def _refresh(self, now: float) -> None:
         read_ms = Clock().now_ms()
         branches, troubles = self._tables()
-        recoveries = self._open_recoveries()
+        unfinished = open_publications(self._session.catalog, recovery_record.names(self._session.catalog))
+        recoveries = self._open_recoveries(unfinished)
         before = self._platform
         if before is not None and _answer(before.stores):
             if now - self._lineage_read_at > _LINEAGE_FRESH_S:
                 self._lineage_read_at = now
                 threading.Thread(target=self._reconcile, args=(before,), daemon=True).start()
-            if troubles == self._troubles and branches == before.branches and recoveries == before.recoveries:
+            is_same = recoveries == before.recoveries and unfinished == before.unfinished
+            if is_same and troubles == self._troubles and branches == before.branches:
                 return
             stores = self._session.stores_to_ask(tables=_changed(before.branches, branches))
         else:
@@ -157,7 +162,9 @@ class Facts:
             for catalog in self._session.catalog_names()
             if catalog not in stores
         }
-        self._platform = Platform(branches, stores, {**away, **troubles}, recoveries, read_ms, rows=dict(self._rows))
+        self._platform = Platform(
+            branches, stores, {**away, **troubles}, recoveries, unfinished, read_ms, rows=dict(self._rows)
+        )
         self._troubles = troubles
 
     def _reconcile(self, before: Platform) -> None:
@@ -187,7 +194,7 @@ class Facts:
         self._known = histories
         return histories, troubles
 
-    def _open_recoveries(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    def _open_recoveries(self, unfinished: Mapping[str, str]) -> dict[tuple[str, str, str], tuple[str, ...]]:
         catalog = self._session.catalog
         opened: dict[tuple[str, str, str], tuple[str, ...]] = {}
         for branch in recovery_record.names(catalog):
@@ -196,7 +203,8 @@ class Facts:
             except StorageError:
                 # Its own page says what is wrong with it.
                 continue
-            for name in record.tables if record is not None and record.status == recovery_record.OPEN else ():
+            is_open = record is not None and (record.status == recovery_record.OPEN or branch in unfinished)
+            for name in record.tables if record is not None and is_open else ():
                 database, _, table = name.partition(".")
                 place = (CATALOG_NAME, database, table)
                 opened[place] = (*opened.get(place, ()), branch)

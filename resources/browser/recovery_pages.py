@@ -21,10 +21,11 @@ from ..assets.table_asset import TableAsset
 from ..links.address import command
 from ..links.dagster_links import DagsterLinks
 from ..recovery import Recovery, RecoveryRecord, TableRecord, plan_recovery
-from ..recovery.progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
+from ..recovery.progress import BEING_PUBLISHED, TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from ..recovery.progress import progress as progress_of
 from ..recovery.publish import moved_on
 from ..recovery.record import names
+from ..recovery.unfinished import open_publications
 from ..recovery.words import BROWSER, OPS
 from ..session import Session
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
@@ -146,6 +147,7 @@ def _recovery(request: Request) -> Response:
     hidden = hidden_of(branch, shown_state)
     by_hand = [] if trouble else [name for name in progress.left if name not in assets]
     ahead = "" if progress.state != TO_BE_PUBLISHED or trouble else _moved_on(session, branch, assets)
+    is_to_be_published = not progress.is_published or progress.state == BEING_PUBLISHED
     shown_stages = stages(progress, browser.links, {name: by_sql(session, branch, name) for name in by_hand})
     return browser.render(
         request,
@@ -164,13 +166,16 @@ def _recovery(request: Request) -> Response:
         publish_token=browser.tokens.issue(PUBLISH, hidden),
         drop_token=browser.tokens.issue(DROP, hidden),
         commands=[
-            command(f"recovery {name}", branch) for name in ((DROP,) if progress.is_published else (PUBLISH, DROP))
+            command(f"recovery {name}", branch)
+            for name, is_a_way in ((PUBLISH, is_to_be_published), (DROP, not progress.unfinished))
+            if is_a_way
         ],
         replay_link=browser.links.launchpad(
             "recovery_publish", OPS["recovery_publish"], {"branch": branch, "replay": True}
         ),
         replay=command(f"recovery {PUBLISH}", branch, replay=()),
-        needless="" if progress.is_published or not progress.bad else _needless(session, progress.bad),
+        is_to_be_published=is_to_be_published,
+        needless="" if progress.is_published or progress.unfinished else _needless(session, progress),
         by_hand=by_hand,
         moved_on=ahead,
         is_ready=not ahead and any(stage.name == "published" and stage.state == NOW for stage in shown_stages),
@@ -186,13 +191,19 @@ def _moved_on(session: Session, branch: str, assets: Mapping[str, TableAsset]) -
     return ""
 
 
-def _needless(session: Session, bad: str) -> str:
-    """That nothing comes from a bad snapshot any more, and why, in sentences; empty if something does, or nobody can say."""
+def _needless(session: Session, progress: Progress) -> str:
+    """That nothing comes from the bad snapshot of a recovery any more, and why, in sentences; empty if something does, if nobody
+    can say, or if that is the recovery's own doing, or of a publication that may be taken back yet.
+    """
+    bad = progress.bad
+    if not bad:
+        return ""
     try:
         plan = plan_recovery(session, session.known_ref(bad))
     except (StorageError, LineageUnavailable):
         return ""
-    if plan.tables:
+    repaired_by = {table.repaired_by for table in plan.good}
+    if plan.tables or progress.branch in repaired_by or open_publications(session.catalog, repaired_by):
         return ""
     why = "; ".join(f"{table.name} {table.describe()}" for table in plan.good)
     return f"Nothing comes from {bad} now: {why}. This recovery is not needed any more: drop it."
@@ -280,7 +291,9 @@ def stages(progress: Progress, links: DagsterLinks, by_hand: Mapping[str, str] |
     if progress.trouble:
         return []
     branch = progress.branch
-    at = 4 if progress.is_published else {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3}.get(progress.state, 2)
+    at = {TO_BE_CORRECTED: 1, TO_BE_PUBLISHED: 3, BEING_PUBLISHED: 3}.get(
+        progress.state, 4 if progress.is_published else 2
+    )
 
     def way(text: str, job: str, shown: str, **config: Any) -> tuple[str, str, str]:
         return text, links.launchpad(job, OPS[job], {"branch": branch, **config}), shown

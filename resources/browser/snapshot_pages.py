@@ -124,6 +124,7 @@ def _page(request: Request) -> Response:
         before=_change_before(platform, graph.root),
         earlier=_earlier_of_number(platform, ref),
         open_recoveries=platform.open_recoveries(ref),
+        unfinished=platform.unfinished,
         silent_catalogs=silent_catalogs(browser.session),
         reproduce=command("reproduce", str(ref)),
         picture=picture(

@@ -51,6 +51,7 @@ class Affected:
 @dataclass(frozen=True)
 class Damage:
     """Everything that a snapshot went into: what is spoilt now, what is good again, and the names of all other tables.
+    `in_recovery`: branches of recoveries that are not published, as far as they are right: main is not for that.
     `silent`: catalogs that record no lineage of snapshots, of whose tables nothing can be said, and as little of those that
     were made from them, which are `unknown`.
     """
@@ -59,6 +60,7 @@ class Damage:
     spoilt: tuple[Affected, ...]
     good_again: tuple[Affected, ...]
     sound: tuple[str, ...]
+    in_recovery: tuple[Affected, ...] = ()
     silent: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -89,11 +91,14 @@ def damage_of(session: Session, bad: SnapshotRef, platform: Platform | None = No
     reached = {_name(affected.first) for affected in all_affected}
     silent = tuple(silent_catalogs(session))
     unknown = tuple(name for name in past_silent_catalogs(session, stores, there.forks) if name not in reached)
+    good = [affected for affected in all_affected if not affected.is_spoilt]
+    in_recovery = [each for each in good if judge is not None and judge.is_in_open_recovery(each.first)]
     return Damage(
         bad,
         tuple(affected for affected in all_affected if affected.is_spoilt),
-        tuple(affected for affected in all_affected if not affected.is_spoilt),
+        tuple(affected for affected in good if affected not in in_recovery),
         tuple(name for name in _all_tables(session, silent) if name not in reached and name not in unknown),
+        tuple(in_recovery),
         silent,
         unknown,
     )

@@ -64,6 +64,7 @@ def _page(request: Request) -> Response:
         now=Clock().now(),
         focused=view.focus,
         is_partial=platform.is_partial,
+        unfinished=platform.unfinished,
         troubles=[*platform.troubles.values(), *_not_folded(folded, graph.databases)],
     )
 

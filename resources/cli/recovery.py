@@ -110,9 +110,11 @@ def list_(session: Session, form: str) -> None:
     ]
     print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
     for listed_recovery in listed:
-        for line in [*listed_recovery.overrides, listed_recovery.trouble]:
-            if line:
-                _say(line if line == listed_recovery.trouble else f"{listed_recovery.branch}: {line}.", form)
+        said = [f"{each}." for each in listed_recovery.overrides]
+        for line in filter(None, [listed_recovery.unfinished, *said]):
+            _say(f"{listed_recovery.branch}: {line}", form)
+        if listed_recovery.trouble:
+            _say(listed_recovery.trouble, form)
 
 
 @recovery.command()

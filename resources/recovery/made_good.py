@@ -14,15 +14,19 @@ from .spoilt import ROLLED_BACK, Spoilt
 
 @dataclass(frozen=True, slots=True)
 class MadeGood:
-    """`recovery`: the one whose publication did, or empty; `rollback`: the number of the snapshot that took the bad rows back,
-    if that did. Neither: production has computed them anew.
+    """`recovery`: the one whose publication did, or empty; of one that is not published (`is_published` False) the branch alone
+    is right. `rollback`: the number of the snapshot that took the bad rows back, if that did. Neither: production has computed
+    them anew.
     """
 
     recovery: str = ""
     rollback: int | None = None
+    is_published: bool = True
 
     def describe(self) -> str:
         """What did, in words that follow another one."""
+        if self.recovery and not self.is_published:
+            return f"right on the branch of recovery {self.recovery}, which is not published"
         if self.recovery:
             return f"repaired by recovery {self.recovery}"
         if self.rollback is not None:
@@ -36,7 +40,7 @@ def made_good(judge: Spoilt, first: SnapshotRef, newest: SnapshotRef, snapshots:
     """
     if recovery := judge.recovery_on(first):
         # On its branch, which is not published yet, or was.
-        return MadeGood(recovery)
+        return MadeGood(recovery, is_published=not judge.is_in_open_recovery(first))
     later: list[SnapshotRef] = []
     changes = (snapshot for snapshot in snapshots if snapshot.changes_rows and snapshot.id <= newest.snapshot_id)
     for snapshot, before in pairwise(chain(changes, [None])):

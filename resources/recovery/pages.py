@@ -13,7 +13,7 @@ from storage.engines.duckdb_compare import Comparison
 from ..assets.launchpad import Launchpads
 from ..links.dagster_links import DagsterLinks
 from .plan import Mode, RecoveryPlan
-from .progress import TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
+from .progress import BEING_PUBLISHED, TO_BE_CORRECTED, TO_BE_PUBLISHED, Progress
 from .words import OPS, free_name
 
 
@@ -72,9 +72,10 @@ def ways_to_start(plan: RecoveryPlan, taken: Sequence[str], launchpads: Launchpa
 def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> str:
     """How far a recovery has come, what is left, its runs, and the ways on, without the job that has been done just now."""
     left = f" Left: {', '.join(map(asset_link, progress.left))}." if progress.left else ""
+    unfinished = f" {text(progress.unfinished)}" if progress.unfinished else ""
     spite = f" In spite of: {text('; '.join(progress.overrides))}." if progress.overrides else ""
     runs = f"[Its runs]({DagsterLinks().runs_of_recovery(progress.branch)})"
-    said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{left}{spite} {runs}."
+    said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{unfinished}{left}{spite} {runs}."
     return f"#### State\n\n{said}\n\n{_next(ways(progress, launchpads, done))}"
 
 
@@ -86,19 +87,21 @@ def ways(progress: Progress, launchpads: Launchpads, done: str = "") -> list[str
 
     if progress.trouble:
         return []
-    drop = way("Drop it", "recovery_drop")
+    if progress.state == BEING_PUBLISHED:
+        return [way("Publish it again", "recovery_publish")]
+    drop = [] if progress.unfinished else [way("Drop it", "recovery_drop")]
     if progress.is_published:
-        return [drop]
+        return drop
     compare = way("Compare with main", "recovery_compare")
     if progress.state == TO_BE_PUBLISHED:
         publish = way("Publish it", "recovery_publish")
-        return [publish, drop] if done == "recovery_compare" else [compare, publish, drop]
+        return [publish, *drop] if done == "recovery_compare" else [compare, publish, *drop]
     backfill = way("Compute what is left", "recovery_backfill")
     correct = way("Correct the source by SQL", "recovery_correct", sql="")
     if progress.state != TO_BE_CORRECTED:
-        return [backfill, *([] if done == "recovery_compare" else [compare]), correct, drop]
+        return [backfill, *([] if done == "recovery_compare" else [compare]), correct, *drop]
     back = way("Take the source back to before the bad snapshot", "recovery_correct", undo_bad=True)
-    return [correct, *([back] if progress.bad else []), drop]
+    return [correct, *([back] if progress.bad else []), *drop]
 
 
 def _next(links: Iterable[str]) -> str:
@@ -115,7 +118,7 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
     rows = [
         [
             f"**{text(recovery.branch)}**",
-            text(recovery.state),
+            text(f"{recovery.state}: {recovery.unfinished}" if recovery.unfinished else recovery.state),
             ", ".join(map(asset_link, recovery.left)) or "nothing",
             text(recovery.bad),
             recovery.mode,

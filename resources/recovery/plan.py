@@ -170,19 +170,23 @@ def plan_recovery(
     spoilt.read((ref.catalog, ref.database, ref.table, ref.branch) for ref in all_reached)
     tables, good = [], []
     for name, ref in reached.items():
-        table = session.table(name)
+        table = spoilt.table(name).table
         head = table.last_change()
         assert head is not None
         if not spoilt.is_spoilt(head):
-            repair = made_good(spoilt, ref, head, table.snapshots.backwards())
+            repair = made_good(spoilt, ref, head, spoilt.table(name).backwards())
             good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, repair))
         elif ref == bad:
             tables.append(_planned(table, ref, mode, corrected=True))
         else:
-            tables.append(_planned(table, _first_spoilt(table, spoilt, ref), mode, corrected=False))
+            tables.append(_planned(table, _first_spoilt(head, spoilt, ref), mode, corrected=False))
     beyond = [ref for ref in all_reached if ref.catalog != CATALOG_NAME or ref.branch != "main"]
     return RecoveryPlan(
-        bad, mode, tuple(_in_order(session, tables)), tuple(good), tuple(_still_spoilt(session, spoilt, beyond))
+        bad,
+        mode,
+        tuple(_in_order(session, spoilt, tables, reached)),
+        tuple(good),
+        tuple(_still_spoilt(session, spoilt, beyond)),
     )
 
 
@@ -200,15 +204,14 @@ def _still_spoilt(session: Session, spoilt: Spoilt, reached: Iterable[SnapshotRe
                 yield head
 
 
-def _first_spoilt(table: Table, spoilt: Spoilt, reached: SnapshotRef) -> SnapshotRef:
-    """From when on a table has been spoilt without a break; `reached`: the first snapshot ever that was."""
-    first = table.last_change()
-    assert first is not None
-    for snapshot in table.snapshots.backwards():
+def _first_spoilt(head: SnapshotRef, spoilt: Spoilt, reached: SnapshotRef) -> SnapshotRef:
+    """From when on a table has been spoilt up to its newest change; `reached`: the first snapshot ever that was."""
+    first = head
+    for snapshot in spoilt.table(head.table_name).backwards():
         if snapshot.id < reached.snapshot_id:
             return reached
-        ref = table.ref(snapshot.id)
-        if snapshot.changes_rows and ref is not None:
+        if snapshot.changes_rows:
+            ref = replace(head, snapshot_id=snapshot.id, time_ms=snapshot.time_ms)
             if not spoilt.is_spoilt(ref):
                 return first
             first = ref
@@ -239,7 +242,9 @@ def _change_before(table: Table, snapshot_id: int) -> int | None:
     return None if before is None else before.id
 
 
-def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable]:
+def _in_order(
+    session: Session, spoilt: Spoilt, tables: list[PlannedTable], reached: Mapping[str, SnapshotRef]
+) -> list[PlannedTable]:
     """Each table after those that its newest snapshot was made from, with those that are gone; the corrected one first."""
     by_name = {table.name: table for table in tables}
     ordered: dict[str, PlannedTable] = {}
@@ -247,10 +252,8 @@ def _in_order(session: Session, tables: list[PlannedTable]) -> list[PlannedTable
     def add(name: str, path: tuple[str, ...] = ()) -> None:
         if name in ordered or name in path:
             return
-        ref = session.table(name).ref(by_name[name].head)
-        assert ref is not None
         gone = set()
-        for source in session.lineage(ref, "up", hops=1).snapshots:
+        for source in spoilt.sources(replace(reached[name], snapshot_id=by_name[name].head, time_ms=None)):
             if source.table_name in by_name:
                 add(source.table_name, (*path, name))
             elif (

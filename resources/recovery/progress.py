@@ -9,16 +9,20 @@ from ..assets.table_asset import TableAsset
 from ..session import Session
 from .left_to_do import left_to_do
 from .publish import uncorrected
-from .record import DROPPING, PUBLISHED, get_record, names
+from .record import DROPPING, OPEN, PUBLISHED, get_record, names
 from .stages import Recovery
+from .unfinished import NOT_WRITTEN_DOWN, damaged_publications, is_on_every_main, open_publications
 
 TO_BE_CORRECTED, TO_BE_PUBLISHED = "to be corrected", "to be published"
+# Somebody is at it, or has died over it.
+BEING_PUBLISHED = "being published"
 
 
 @dataclass(frozen=True)
 class Progress:
     """`state`: what is done. `left`: the tables that are still to be corrected or computed anew, of which `wrong` are to be
-    corrected. `trouble`: why nothing can be said of a damaged one.
+    corrected. `unfinished`: of a publication that has begun and not ended, or may have, how far it has come, and what ends it:
+    such a recovery is not to be dropped. `trouble`: why nothing can be said of a damaged one.
     """
 
     branch: str
@@ -31,6 +35,7 @@ class Progress:
     overrides: tuple[str, ...] = ()
     trouble: str = ""
     is_published: bool = False
+    unfinished: str = ""
 
 
 def recoveries(session: Session, assets: Mapping[str, TableAsset]) -> list[Progress]:
@@ -56,6 +61,10 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
         state = TO_BE_CORRECTED
     else:
         state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else TO_BE_PUBLISHED
+    unfinished = open_publications(session.catalog, [name]).get(name, "")
+    if not unfinished and record.status == OPEN and state == TO_BE_PUBLISHED and is_on_every_main(session, recovery):
+        unfinished = NOT_WRITTEN_DOWN
+    state = BEING_PUBLISHED if unfinished else state
     return Progress(
         name,
         record.bad,
@@ -66,4 +75,5 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
         tuple(wrong),
         tuple(record.overrides),
         is_published=record.status == PUBLISHED,
+        unfinished=unfinished or damaged_publications(session.catalog),
     )

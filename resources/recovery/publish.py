@@ -76,7 +76,7 @@ def publish(
     overrides += _judged_ahead(session, recovery, assets, discard_main, words)
     verdicts: dict[str, Verdict] = {}
     until: dict[str, int] = {}
-    pending = [name for name in tables if not _is_published(session, recovery, name)]
+    pending = [name for name in tables if not is_published(session, recovery, name)]
     if pending:
         branches = session.catalog.branch_set(recovery.branch, pending)
         verdicts = branches.verdicts()
@@ -96,7 +96,7 @@ def publish(
 def moved_on(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> str:
     """What a publication would be refused for as things are, since main has what the branch has not; empty if for nothing."""
     recovery = recovery.as_seen()
-    pending = [name for name in recovery.changed() if not _is_published(session, recovery, name)]
+    pending = [name for name in recovery.changed() if not is_published(session, recovery, name)]
     try:
         _judged_ahead(session, recovery, assets, False, words)
         if pending:
@@ -136,7 +136,7 @@ def _head(branch: Table) -> tuple[int, str]:
     return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 
-def _is_published(session: Session, recovery: Recovery, name: str) -> bool:
+def is_published(session: Session, recovery: Recovery, name: str) -> bool:
     """Whether main has what the branch has now by a publication, whatever came later, and has not taken that back."""
     main, own = session.catalog.table(name), recovery.branched(name).last_change()
     if own is None:

@@ -13,11 +13,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from lineage import KnownSnapshots, LineageStore, carried_from, direct_sources, is_of_main, trace, was_replaced
-from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table, whole_number
+from storage import CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, whole_number
 
 from ..session import Session
 from ..warehouse.forks import Forks
-from .record import RecoveryRecord, read_record
+from .read_once import ReadOnce, TablesReadOnce
+from .record import PUBLISHED, RecoveryRecord, read_record
 
 # JSON: the recovery, the bad snapshot (`db.t@2`), and until which snapshot of that table main's rows are corrected.
 REPAIRS_PROPERTY = "snapline.repairs"
@@ -67,6 +68,21 @@ class Spoilt:
         self._read: set[_Place] = set()
         self._forks = forks or Forks(session.catalog_of)
         self._recoveries: dict[str, RecoveryRecord | None] = {}
+        self._tables = TablesReadOnce(session.catalog.table)
+        # What the rows of snapshots come from, by table, and by the snapshot after which it had to come.
+        self._makers: dict[tuple[str, int], dict[int, bool]] = {}
+
+    def table(self, name: str) -> ReadOnce:
+        """A table of the warehouse, or a branch of one, opened once. Raises NotFound."""
+        return self._tables[name]
+
+    def sources(self, ref: SnapshotRef) -> Sequence[SnapshotRef]:
+        """What a snapshot was made from directly, as lineage says."""
+        place = _place(ref)
+        if place not in self._read:
+            # What its neighbours were made from will be asked for next.
+            self.read([place, *(_place(source) for sources in self._sources.values() for source in sources)])
+        return self._sources.get(ref, ())
 
     def read(self, places: Iterable[_Place]) -> None:
         """Read at once what the snapshots of some branches were made from, since it will be asked for."""
@@ -116,11 +132,11 @@ class Spoilt:
             return True
         number = ref.snapshot_id
         try:
-            table = self._session.catalog.table(ref.table_name)
+            table = self.table(ref.table_name)
         except NotFound:
             # It was dropped: nothing has put it right.
             return True
-        for snapshot in table.snapshots.backwards():
+        for snapshot in table.backwards():
             if snapshot.id > number:
                 continue
             if snapshot.id <= self._bad.snapshot_id:
@@ -135,16 +151,16 @@ class Spoilt:
                 number = target
         return True
 
-    def _came_back(self, ref: SnapshotRef, table: Table, good_at: int) -> bool:
+    def _came_back(self, ref: SnapshotRef, table: ReadOnce, good_at: int) -> bool:
         """Whether rows that were put right by one snapshot of the bad table came in again by a later one, out of a table that was
         made from the bad ones.
         """
         try:
-            makers = [each for each in table.contributors({}, ref.snapshot_id) if each.snapshot_id > good_at]
+            answers = self._makers.setdefault((ref.table_name, good_at), {})
+            return table.has_contributor(ref, self._was_made_from_bad, answers, good_at)
         except InvalidRequest:
             # It has expired: what lineage knows of it is all there is.
-            makers = [ref]
-        return any(map(self._was_made_from_bad, makers))
+            return self._was_made_from_bad(ref)
 
     def _is_corrected(self, ref: SnapshotRef) -> bool:
         """Whether it is what a recovery on a branch has corrected."""
@@ -156,6 +172,11 @@ class Spoilt:
         """The recovery from the bad snapshot, or from an earlier one, that a branch belongs to, or empty."""
         record = self._recovery(ref)
         return "" if record is None else record.branch
+
+    def is_in_open_recovery(self, ref: SnapshotRef) -> bool:
+        """Whether a branch belongs to such a recovery that is not published: what is right there is not on main yet."""
+        record = self._recovery(ref)
+        return record is not None and record.status != PUBLISHED
 
     def _recovery(self, ref: SnapshotRef) -> RecoveryRecord | None:
         if ref.branch == "main" or ref.catalog != self._bad.catalog:
@@ -176,20 +197,21 @@ class Spoilt:
     def _comes_from_bad(self, ref: SnapshotRef) -> bool:
         if ref.catalog == self._bad.catalog:
             try:
-                table = self._session.catalog.table(ref.table_name)
-                own = table.snapshots.find(ref.snapshot_id)
+                table = self.table(ref.table_name)
+                own = table.find(ref.snapshot_id)
                 if own is not None and _added_rows(own) and not self.repair(own) and self._was_made_from_bad(ref):
                     # Its own rows are there: those of earlier ones need not be looked at.
                     return True
-                makers = [each for each in table.contributors({}, ref.snapshot_id) if not self._is_repair(each)]
+                # Lineage knows the sources by the names that they have now; what a snapshot says of them itself is as old as it
+                # is.
+                answers = self._makers.setdefault((ref.table_name, 0), {})
+                return table.has_contributor(ref, self._brought_bad_rows, answers)
             except NotFound:
                 # It was dropped, or another one has its number: what lineage knows is all there is.
                 return self._is_gone_with_bad_rows(ref)
             except InvalidRequest:
                 # It has expired: here too.
                 return self._was_made_from_bad(ref)
-            # Lineage knows the sources by the names that they have now; what a snapshot says of them itself is as old as it is.
-            return any(map(self._brought_bad_rows, makers))
         return self._was_made_from_bad(ref)
 
     def _is_gone_with_bad_rows(self, ref: SnapshotRef) -> bool:
@@ -222,8 +244,8 @@ class Spoilt:
             if _place(sink) == (ref.catalog, ref.database, ref.table, "main")
         ]
         with suppress(NotFound):
-            snapshots = self._session.catalog.table(f"{ref.database}.{ref.table}").snapshots
-            candidates = [snapshots.find(sink.snapshot_id) for sink in taken]
+            main = self.table(f"{ref.database}.{ref.table}")
+            candidates = [main.find(sink.snapshot_id) for sink in taken]
             return any(snapshot is not None and self.repair(snapshot) for snapshot in candidates)
         return False
 
@@ -235,21 +257,15 @@ class Spoilt:
         except NotFound:
             return False
 
-    def _is_repair(self, ref: SnapshotRef) -> bool:
-        made = self._where_it_was_made(ref)
-        snapshot = self._session.catalog.table(made.table_name).snapshots.find(made.snapshot_id)
-        return snapshot is not None and bool(self.repair(snapshot))
-
     def _brought_bad_rows(self, maker: SnapshotRef) -> bool:
         made = self._where_it_was_made(maker)
+        snapshot = self.table(made.table_name).find(made.snapshot_id)
+        if snapshot is not None and self.repair(snapshot):
+            return False
         return self._is_bad(made) if self._is_of_bad(made) else self._was_made_from_bad(made)
 
     def _was_made_from_bad(self, ref: SnapshotRef) -> bool:
-        place = _place(ref)
-        if place not in self._read:
-            # What its neighbours were made from will be asked for next.
-            self.read([place, *(_place(source) for sources in self._sources.values() for source in sources)])
-        return any(self.is_spoilt(source) for source in self._sources.get(ref, ()))
+        return any(map(self.is_spoilt, self.sources(ref)))
 
     def repair(self, snapshot: Snapshot) -> str:
         """The recovery that a commit published, if it corrected the bad snapshot."""

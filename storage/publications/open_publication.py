@@ -1,5 +1,6 @@
 """Publications that have begun and not ended, as operators are shown them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,8 +34,10 @@ class OpenPublication:
         return f"Unless somebody is at it, finish it by `snapline branch recover`{undo}."
 
 
-def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPublication]:
-    """The publications that are open, in order, as far as their journals can be read."""
+def open_publications(
+    open_table: OpenTable, journal: Journal, branches: Collection[str] | None = None
+) -> list[OpenPublication]:
+    """The publications that are open, in order, as far as their journals can be read; all, or those of some branches."""
     return [
         OpenPublication(
             int(entry.name),
@@ -45,4 +48,5 @@ def open_publications(open_table: OpenTable, journal: Journal) -> list[OpenPubli
             journal.outcome(entry),
         )
         for entry in journal.all_open()
+        if branches is None or entry.branch in branches
     ]

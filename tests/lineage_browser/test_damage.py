@@ -28,7 +28,7 @@ def platform(session: Session, tmp_path: Path, request: pytest.FixtureRequest) -
 
 def check_damage(session: Session, bad: SnapshotRef) -> None:
     damage = damage_of(session, bad)
-    every = [*damage.spoilt, *damage.good_again]
+    every = [*damage.spoilt, *damage.good_again, *damage.in_recovery]
     assert {affected.first for affected in every} == set(session.impact(bad))
     reached = {f"{ref.catalog}.{ref.database}.{ref.table}" for ref in session.impact(bad)}
     assert set(damage.sound) == {
