@@ -127,8 +127,8 @@ def check_name(name: str, what: str) -> str:
     check_file_name(name, what)
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{name!r} cannot name a {what}: it must not be empty, begin or end with a blank, or hold line breaks or one of "
-            f"{_NOT_IN_NAMES}. Letters, digits, underscores and hyphens can always be used."
+            f"{name!r} cannot name a {what}: it must not be empty, begin or end with a blank, or hold tabs, line breaks or one "
+            f"of {_NOT_IN_NAMES}. Letters, digits, underscores and hyphens can always be used."
         )
     return name
 
@@ -145,13 +145,12 @@ def check_new_branch_name(name: str) -> str:
     """Return `name` if a new branch may have it: as `check_branch_name`, and without blanks and characters that cannot be seen,
     which those of earlier versions may have.
     """
-    check_branch_name(name)
-    if _has_unseen(name):
+    if isinstance(name, str) and _has_unseen(name):
         raise InvalidRequest(
             f"{name!r} cannot name a branch: use letters, digits, underscores and hyphens; no blanks, and no characters that "
             "cannot be seen."
         )
-    return name
+    return check_branch_name(name)
 
 
 def check_new_tag_name(name: str) -> str:

@@ -1,6 +1,6 @@
 """What tables need from time to time, as a Dagster schedule: tags of periods, compaction, expiry."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -27,20 +27,13 @@ def upkeep_schedule(
     are dropped. A table that fails does not keep the others from their turn; the run fails at its end. Raises InvalidRequest
     for arguments with which it could not work.
     """
-    subject = f"upkeep_schedule {name!r}"
-    check_types(
-        subject,
-        {
-            "name": (name, str),
-            "cron_schedule": (cron_schedule, str),
-            "compact": (compact, bool),
-            "partitions": (partitions, bool),
-            **({} if retain_last is None else {"retain_last": (retain_last, int)}),
-        },
-    )
-    names = named_tables(subject, "tables", tables)
-    if retain_last is not None and retain_last < 1:
-        raise InvalidRequest(f"retain_last={retain_last}: at least the latest snapshot stays.")
+    types = {
+        "name": (name, str),
+        "cron_schedule": (cron_schedule, str),
+        "compact": (compact, bool),
+        "partitions": (partitions, bool),
+    }
+    names = _checked(f"upkeep_schedule {name!r}", types, tables, retain_last)
 
     @dg.op(name=name)
     def look_after(context: dg.OpExecutionContext, tables: TablesResource) -> None:
@@ -72,6 +65,19 @@ def upkeep_schedule(
         look_after()
 
     return dg.ScheduleDefinition(name=f"{name}_schedule", job=job, cron_schedule=cron_schedule)
+
+
+def _checked(
+    subject: str, types: Mapping[str, tuple[object, type]], tables: object, retain_last: object
+) -> tuple[str, ...]:
+    """The names of the tables. Raises InvalidRequest for arguments with which a schedule could not work."""
+    check_types(subject, types)
+    names = named_tables(subject, "tables", tables)
+    if retain_last is not None:
+        check_types(subject, {"retain_last": (retain_last, int)})
+        if isinstance(retain_last, int) and retain_last < 1:
+            raise InvalidRequest(f"retain_last={retain_last}: at least the latest snapshot stays.")
+    return names
 
 
 def _name(tag: Any) -> str:

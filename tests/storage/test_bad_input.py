@@ -315,7 +315,7 @@ def test_what_is_said_of_names_is_so(catalog: Catalog, name: str) -> None:
         check_name(name, "table")
     said = str(refused.value).partition(" cannot name a table: ")[2]
     assert all(f" {mark}" in said for mark in "./\\$%:*?\"<>|'`")
-    assert "begin or end with a blank, or hold line breaks" in said
+    assert "begin or end with a blank, or hold tabs, line breaks" in said
     # What is not named there is taken.
     made = catalog.create_table("a b.t e-s_t", schema)
     made.write(pa.table({"id": [1]}))
