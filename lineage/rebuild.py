@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
-from storage import Catalog, CorruptData, NotFound, Snapshot, SnapshotRef, Table
+from storage import Catalog, CorruptData, NotFound, Snapshot, Table
 
 from .current_names import CurrentNames
 from .entities import JobStartup
@@ -56,7 +55,7 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
 
 def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> None:
     """What a run read and had not made itself is what it began with."""
-    made = {((commit.snapshot.properties or {}).get(RUN_PROPERTY), _bare(commit.sink)) for commit in commits}
+    made = {((commit.snapshot.properties or {}).get(RUN_PROPERTY), commit.sink) for commit in commits}
     rows = []
     for commit in commits:
         run = (commit.snapshot.properties or {}).get(RUN_PROPERTY)
@@ -64,10 +63,6 @@ def _record_startups(commits: Sequence[Commit], recorder: LineageRecorder) -> No
             rows += [
                 JobStartup(run, source.database, source.table, source.branch, source.snapshot_id)
                 for source in commit.sources
-                if source.catalog == recorder.catalog and (run, _bare(source)) not in made
+                if source.catalog == recorder.catalog and (run, source) not in made
             ]
     recorder.store.store_startups(sorted(rows))
-
-
-def _bare(ref: SnapshotRef) -> SnapshotRef:
-    return replace(ref, time_ms=None)

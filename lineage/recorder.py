@@ -144,8 +144,10 @@ class LineageRecorder:
     def _by_names_of_today(self, commit: Commit) -> Commit:
         """A commit that took over what another one had made names its sources as their tables were called then."""
         with suppress(StorageError):
+            names: dict[str, CurrentNames] = {}
             renamed = {
-                source: self._name_of_today(source, commit.snapshot) for source in self._not_known(commit.sources)
+                source: self._name_of_today(source, commit.snapshot, names)
+                for source in self._not_known(commit.sources)
             }
             return replace(commit, sources=tuple(dict.fromkeys(renamed.get(each, each) for each in commit.sources)))
         return commit
@@ -160,10 +162,13 @@ class LineageRecorder:
                 if moment_of_ms(source.time_ms) not in times.get(_number(source), ()):
                     yield source
 
-    def _name_of_today(self, source: SnapshotRef, snapshot: Snapshot) -> SnapshotRef:
+    def _name_of_today(self, source: SnapshotRef, snapshot: Snapshot, names: dict[str, CurrentNames]) -> SnapshotRef:
+        """`names`: those of the catalogs that were asked already, each of which reads all of its tables."""
         if self._catalog_of is None or self._is_there(source):
             return source
-        return CurrentNames(self._catalog_of(source.catalog)).of(source, snapshot)
+        if source.catalog not in names:
+            names[source.catalog] = CurrentNames(self._catalog_of(source.catalog))
+        return names[source.catalog].of(source, snapshot)
 
     def known_name(self, commit: Commit, source: SnapshotRef) -> SnapshotRef:
         """A source whose table was dropped, by the name that lineage knows: it may have been renamed before."""

@@ -1,6 +1,5 @@
 """Which arguments of `dagster.asset` a table asset passes on, and why it refuses the others."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -12,6 +11,7 @@ from storage import InvalidRequest, StorageError
 
 from ..settings import Settings
 from ..warehouse.catalogs import CATALOG_NAME
+from .declared import refuse_unknown_argument
 
 # Given to Dagster as they are; `deps`, `metadata` and `tags` besides those of the table.
 PASSED = (
@@ -60,12 +60,8 @@ def check_arguments(given: Mapping[str, Any]) -> None:
     for name in given:
         if name in REFUSED:
             raise InvalidRequest(f"{name}=… of dagster.asset is not taken: {REFUSED[name]}.")
-        if name not in PASSED:
-            close = difflib.get_close_matches(
-                name, [*PASSED, *OWN, "inputs", "primary_key", "partition_by", "mode"], n=1
-            )
-            hint = f"Did you mean {close[0]}?" if close else f"Those of dagster.asset are: {', '.join(PASSED)}."
-            raise InvalidRequest(f"there is no argument {name!r}. {hint}")
+        own = (*OWN, "inputs", "primary_key", "partition_by", "mode")
+        refuse_unknown_argument(name, PASSED, "dagster.asset", own=own)
     for name in ("kinds", "owners"):
         texts = given.get(name)
         # A text is a collection of letters: nobody means that.

@@ -2,6 +2,7 @@
 in a line.
 """
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -64,6 +65,16 @@ def named_tables(subject: str, argument: str, names: object) -> tuple[str, ...]:
     if twice := [name for name in given if given.count(name) > 1]:
         raise InvalidRequest(f"{subject}: {argument} names {twice[0]} twice. Name it once.")
     return tuple(names)
+
+
+def refuse_unknown_argument(name: str, known: Collection[str], of: str, *, own: Collection[str] = ()) -> None:
+    """Raise InvalidRequest for an argument that is none of the `known` ones of a function of Dagster's, with the one that is
+    meant, maybe one of our `own`, or else all that there are.
+    """
+    if name not in known:
+        close = difflib.get_close_matches(name, [*known, *own], n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Those of {of} are: {', '.join(known)}."
+        raise InvalidRequest(f"there is no argument {name!r}. {hint}")
 
 
 def check_kinds(subject: str, argument: str, given: object, kinds: tuple[type, ...], called: str) -> None:

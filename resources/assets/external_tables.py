@@ -2,7 +2,6 @@
 make of tables which have assets: Dagster is told of them.
 """
 
-import difflib
 import inspect
 import json
 import warnings
@@ -15,7 +14,7 @@ from lineage import RUN_PROPERTY, sources_of
 from storage import InvalidRequest, Snapshot, Table
 
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
-from .declared import check_sensor, check_types, named_table, named_tables
+from .declared import check_sensor, check_types, named_table, named_tables, refuse_unknown_argument
 from .launchpad import Launchpads, if_it_is_bad
 from .provenance import newest_told, provenance_tags
 from .table_asset import TableAsset, check_assets, table_assets
@@ -76,14 +75,10 @@ def _check_passed(subject: str, given: Mapping[str, Any]) -> None:
     for name in given:
         if name in _OF_THE_TABLE:
             raise InvalidRequest(f"{subject}: {name}=… is not taken: the key is the table's name.")
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = (
-                f"Did you mean {close[0]}?"
-                if close
-                else f"Those of dagster.observable_source_asset: {', '.join(known)}."
-            )
-            raise InvalidRequest(f"{subject}: there is no argument {name!r}. {hint}")
+        try:
+            refuse_unknown_argument(name, known, "dagster.observable_source_asset")
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{subject}: {error}") from None
 
 
 def external_table_sensor(

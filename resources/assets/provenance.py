@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from lineage import sources_of
 from storage import Snapshot, SnapshotRef
 
 from ..session import Session
@@ -13,6 +14,9 @@ def made_from(
     context: dg.AssetExecutionContext, session: Session, snapshot: Snapshot, read: Sequence[SnapshotRef]
 ) -> list[SnapshotRef]:
     """The sources of a snapshot: an attempt that died may have committed it, from what it had `read` itself."""
+    if {(ref, ref.time_ms) for ref in sources_of(snapshot)} == {(ref, ref.time_ms) for ref in read}:
+        # What has just been committed says what has just been read: no table need be looked at again.
+        return list(read)
     sources = list(session.sources_of(snapshot).values())
     if newer := sorted(set(read) - set(sources)):
         context.log.warning(

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -140,8 +140,9 @@ class Facts:
     def _refresh(self, now: float) -> None:
         read_ms = Clock().now_ms()
         branches, troubles = self._tables()
-        unfinished = open_publications(self._session.catalog, recovery_record.names(self._session.catalog))
-        recoveries = self._open_recoveries(unfinished)
+        recovery_names = recovery_record.names(self._session.catalog)
+        unfinished = open_publications(self._session.catalog, recovery_names)
+        recoveries = self._open_recoveries(recovery_names, unfinished)
         before = self._platform
         if before is not None and _answer(before.stores):
             if now - self._lineage_read_at > _LINEAGE_FRESH_S:
@@ -194,10 +195,12 @@ class Facts:
         self._known = histories
         return histories, troubles
 
-    def _open_recoveries(self, unfinished: Mapping[str, str]) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    def _open_recoveries(
+        self, names: Sequence[str], unfinished: Mapping[str, str]
+    ) -> dict[tuple[str, str, str], tuple[str, ...]]:
         catalog = self._session.catalog
         opened: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        for branch in recovery_record.names(catalog):
+        for branch in names:
             try:
                 record = recovery_record.read_record(catalog, branch)
             except StorageError:

@@ -261,5 +261,6 @@ class SchemaFiles:
 
 
 def _refuse_twice(what: str, values: Sequence[object]) -> None:
-    if twice := sorted({str(value) for value in values if values.count(value) > 1}):
+    if len(set(values)) < len(values):
+        twice = sorted({str(value) for value in values if values.count(value) > 1})
         raise ValueError(f"{what} has {', '.join(twice)} more than once")

@@ -16,10 +16,9 @@ from resources.recovery.pages import list_page, state_page
 from resources.recovery.progress import progress, recoveries
 from resources.recovery.publish import publish
 from tests.lineage_browser.test_actions import text
-from tests.resources.recovery_schedules import Died, watched
+from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
 
 pytestmark = pytest.mark.dagster
-LOG = "INSERT OVERWRITE db.log SELECT * FROM db.src"
 PAGE = "/recoveries/fix"
 # Before what publishing dies, and what is said then.
 BEFORE_ALL = ("create_exclusively", "/src/snapshot/snapshot-3")
@@ -38,11 +37,7 @@ SAID = {
 @pytest.fixture
 def recovery(session: Session) -> Recovery:
     """A row had been deleted by mistake; the branch has it again, and so has what is made of that."""
-    session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
-    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); {LOG}; DELETE FROM db.src WHERE k = 2; {LOG}", "duckdb")
-    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
-    recovery.correct(f"INSERT INTO db.src VALUES (2, 20); {LOG}")
-    return recovery
+    return corrected_recovery(session)
 
 
 def die(session: Session, recovery: Recovery, stop: tuple[str, str], *, undo: bool = False) -> None:

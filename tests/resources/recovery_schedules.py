@@ -15,6 +15,7 @@ from resources.recovery.publish import publish
 from storage import StorageError
 from storage.file_io import FileIO
 
+LOG = "INSERT OVERWRITE db.log SELECT * FROM db.src"
 # What changes something, or looks at one file of the recovery itself.
 _CHANGES = (
     "create_exclusively",
@@ -191,3 +192,12 @@ def stopped(
     if outcome == "died":
         outcome = answer(first, session)
     return outcome, answers[0] if answers else answer(second, other)
+
+
+def corrected_recovery(session: Session) -> Recovery:
+    """A row had been deleted by mistake; the branch has it again, and so has what is made of that."""
+    session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); {LOG}; DELETE FROM db.src WHERE k = 2; {LOG}", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct(f"INSERT INTO db.src VALUES (2, 20); {LOG}")
+    return recovery

@@ -10,21 +10,16 @@ from resources.recovery import Recovery, plan_recovery
 from resources.recovery.publish import publish
 from resources.recovery.record import PUBLISHED
 from storage import CommitConflict, InvalidRequest, operation_of
-from tests.resources.recovery_schedules import Died, watched
+from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
 from tests.resources.shop import rows
 
 pytestmark = pytest.mark.dagster
-LOG = "INSERT OVERWRITE db.log SELECT * FROM db.src"
 
 
 @pytest.fixture
 def recovery(session: Session) -> Recovery:
     """A row had been deleted by mistake; the branch has it again, and so has what is made of that."""
-    session.sql("CREATE DATABASE db; CREATE TABLE db.src (k INT, v INT); CREATE TABLE db.log (k INT, v INT)", "duckdb")
-    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); {LOG}; DELETE FROM db.src WHERE k = 2; {LOG}", "duckdb")
-    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
-    recovery.correct(f"INSERT INTO db.src VALUES (2, 20); {LOG}")
-    return recovery
+    return corrected_recovery(session)
 
 
 def die_half_way(
