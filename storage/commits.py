@@ -18,6 +18,7 @@ from .errors import InvalidRequest, RowsChanged, StorageError, Unsupported
 from .iceberg.publish import publish_after
 from .maintain.expire import expire_snapshots, retention_of
 from .maintain.follow import compact_written, tell_after
+from .maintain.mark_done import mark_after
 from .maintain.same_rows import brings_the_same
 from .maintain.tagging import create_due_tag
 from .maintain.top_runs import as_top_runs
@@ -197,8 +198,9 @@ class Commits:
         else:
             snapshot = self._commit_settled(commit, messages, details, overwrite, deleted, guard)
         if snapshot is not None:
-            written = {entry.place for message in messages for entry in message.added} if overwrite is None else set()
-            self.follow_up(snapshot, written)
+            places = {entry.place for message in messages for entry in message.added}
+            self.follow_up(snapshot, places if overwrite is None else set())
+            mark_after(self.store, {partition for partition, _ in places}, snapshot.id)
         else:
             # Whoever did the same before may have died before readers could see it.
             tell_after(self.store, None, self._listeners)

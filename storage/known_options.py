@@ -85,7 +85,7 @@ _NO_BLOB = "columns of blobs and vectors are not written here."
 _NO_VARIANT = "variants are written whole, none of their fields in columns of their own."
 _NO_CLUSTERS = "rows are not sorted by clusters here."
 _NO_CALLBACK = "it names Java classes or addresses to call after a commit, and nothing here calls them."
-_NO_DONE = "partitions are not marked as done here."
+_NO_DONE = "partitions are marked as done by commits ('partition.end-input-to-done') and by `partition mark-done`, with a file."
 _NO_CHAIN = "tables that are made of several branches are not read here."
 _FORMAT_TABLE = "tables of plain files are not kept in this warehouse."
 _MATERIALIZED = "materialized tables are not kept in this warehouse; views are."
@@ -117,8 +117,7 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         _NO_CALLBACK,
     ),
     "done": (
-        "partition.end-input-to-done=false partition.mark-done-action partition.mark-done-action.* partition.idle-time-to-done "
-        "partition.time-interval",
+        "partition.mark-done-action.* partition.idle-time-to-done partition.time-interval",
         _NO_DONE,
     ),
     "branches": (

@@ -100,6 +100,19 @@ class RetentionOptions(Options):
     partition_timestamp_formatter: str | None = option(
         "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
     )
+    partition_mark_done_action: tuple[str, ...] = option(
+        "partition.mark-done-action",
+        "success-file",
+        "How partitions are marked as done: `success-file` writes `_SUCCESS` into the directory of each.",
+        "names, separated by commas",
+        choices="success-file",
+    )
+    partition_end_input_to_done: bool = option(
+        "partition.end-input-to-done",
+        "false",
+        "Each commit to main marks the partitions that it has written to as done.",
+        "true or false",
+    )
     consumer_expiration_ms: int | None = option(
         "consumer.expiration-time", None, "Forget consumers that have not moved for this long.", "duration"
     )

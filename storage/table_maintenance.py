@@ -21,6 +21,7 @@ from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant
 from .maintain.follow import tell_after
+from .maintain.mark_done import mark_done
 from .maintain.orphan_files import OrphanFile, has_file, remove_orphan_files
 from .maintain.references import files_of, holders_of, needed_files
 from .maintain.rescale import rescale_to
@@ -208,6 +209,24 @@ class TableMaintenance(TableReading):
         if not partitions or not all(partitions):
             raise InvalidRequest("Give the partitions to drop, each by values of partition columns.")
         return self._drop([self.partition_values(partition) for partition in partitions])
+
+    @outcome(PARTLY_DONE)
+    @of_same_table
+    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> list[str]:
+        """Write `_SUCCESS` into the directory of partitions, each given by the values of all partition columns, whether it has
+        rows or not; returns their paths. It holds when it was written first and last.
+        """
+        self._commits.check_writable()
+        columns = self._store.schema.partition_keys
+        if not partitions or any(each.keys() != set(columns) for each in partitions):
+            raise InvalidRequest(
+                f"Give the partitions to mark, each by the values of all partition columns of {self._store.identifier}: "
+                f"{', '.join(columns) or 'it has none'}."
+            )
+        given = [self.partition_values(partition) for partition in partitions]
+        return mark_done(
+            self._store, [self._store.path_of_values([values[name] for name in columns]) for values in given]
+        )
 
     def _drop(self, partitions: Sequence[Mapping[str, Any]], guard: Guard | None = None) -> Snapshot | None:
         overwrite = Overwrite(matching=tuple(partitions))

@@ -44,3 +44,17 @@ def expire_partitions(
     dropped = [partition_text(values) for values in reach.table(table).expire_partitions(dry_run=dry_run)]
     message = f"{'Would drop' if dry_run else 'Dropped'} {counted(len(dropped), 'partition')} of {table}."
     return Outcome(message, ["partition"], [(each,) for each in dropped], lines=dropped)
+
+
+@action("partition mark-done")
+def mark_partition_done(
+    reach: Reach,
+    table: TheTable,
+    partitions: Annotated[
+        list[Mapping[str, str]],
+        Given(PARTITIONS, "Once for each column.", "--partition"),
+    ],
+) -> Outcome:
+    """Write `_SUCCESS` into the directory of a partition, for jobs that wait for it."""
+    marked = reach.table(table).mark_partition_done(*partitions)
+    return Outcome(f"Marked {', '.join(marked)} of {table} as done.", facts={"table": table, "partitions": marked})

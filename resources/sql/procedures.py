@@ -90,7 +90,6 @@ _REFUSED = {
     "remove_unexisting_files": "`snapline check` names missing files; restore them, or roll back to what has them all",
     "remove_unexisting_manifests": "`snapline check` names them; roll back to a snapshot that has them",
     "purge_files": "TRUNCATE TABLE removes the rows, expire_snapshots and remove_orphan_files the files",
-    "mark_partition_done": "partitions are not marked as done here",
     "rewrite_file_index": "files get their indexes when they are written: `compact` writes those that need it",
     "repair": "there is no Hive metastore to repair",
     "migrate_table": _COPIES,

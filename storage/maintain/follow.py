@@ -10,6 +10,7 @@ from ..metadata.trouble import COMPACTION, RESCALING, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..write.listeners import CommitListener
 from .compaction import compact_after
+from .mark_done import mark_brought
 from .rescale import rescale_brought
 
 
@@ -23,6 +24,7 @@ def tell_after(store: TableStore, snapshot: Snapshot | None, listeners: Sequence
         _compact(store, snapshot, number, listeners)
     if snapshot is not None:
         afterwards(store, RESCALING, lambda: rescale_brought(store, snapshot, listeners), None, number)
+        mark_brought(store, snapshot)
 
 
 def compact_written(

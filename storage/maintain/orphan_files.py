@@ -27,6 +27,7 @@ from .references import needed_files
 # `metadata`: of Iceberg, whose files are told apart by what names them.
 _METADATA_DIRECTORIES = ("metadata", *METADATA_DIRECTORIES, "cleaning")
 _TEMPORARY = re.compile(r"\..+\.tmp")
+_BUCKET = re.compile(r"bucket-(\d+|postpone)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,22 @@ def _stale_snapshots(store: TableStore, until_ms: int) -> list[OrphanFile]:
 def _files(store: TableStore) -> Iterator[tuple[str, int, int | None]]:
     root = store.paths.root
     for name in store.file_io.list_directories(root):
-        yield from _below(store, f"{root}/{name}", only_temporary=name in _METADATA_DIRECTORIES)
+        if name in _METADATA_DIRECTORIES:
+            yield from _below(store, f"{root}/{name}", only_temporary=True)
+        else:
+            yield from _in_buckets(store, f"{root}/{name}")
+
+
+def _in_buckets(store: TableStore, directory: str) -> Iterator[tuple[str, int, int | None]]:
+    """What lies in the buckets below a directory of data. Beside them others put what is theirs, such as `_SUCCESS`."""
+    if _BUCKET.fullmatch(directory.rpartition("/")[2]):
+        yield from _below(store, directory, only_temporary=False)
+        return
+    for file in store.file_io.list_files(directory):
+        if _TEMPORARY.fullmatch(file.name):
+            yield f"{directory}/{file.name}", file.size_bytes, file.modified_ms
+    for name in store.file_io.list_directories(directory):
+        yield from _in_buckets(store, f"{directory}/{name}")
 
 
 def _below(store: TableStore, directory: str, *, only_temporary: bool) -> Iterator[tuple[str, int, int | None]]:

@@ -162,8 +162,11 @@ class TableStore:
         """`k1=v1/k2=v2` of a partition; empty for tables without. `for_writing`: InvalidRequest or Unsupported is raised for what
         makes no directory name that every reader finds.
         """
+        return self.path_of_values(self.decode_partition(partition), for_writing=for_writing)
+
+    def path_of_values(self, values: Sequence[Any], *, for_writing: bool = False) -> str:
+        """The same of the values of all partition columns, in order, as the store holds them."""
         fields = self.schema.fields_named(self.schema.partition_keys)
-        values = self.decode_partition(partition)
         path = partition_path(fields, values, self.options, for_writing=for_writing)
         if not any(field.type.is_float for field in fields):
             return path

@@ -31,6 +31,7 @@ TAG_CREATION, TAG_DELETION, LISTENERS = "creation of due tags", "deletion of old
 RESCALING = "rescaling of what came back"
 ICEBERG = "metadata for readers of Iceberg"
 LOG = "sending to the log"
+MARKING = "marking of partitions"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def ids(sql: Sql, of: str = "t") -> list[int]:
 
 def test_every_procedure_of_paimon_is_carried_out_or_refused_by_name(sql: Sql) -> None:
     assert set(OF_PAIMON.split()) <= set(known_procedures())
-    for name in ("purge_files", "rename_branch", "migrate_table", "create_global_index", "mark_partition_done"):
+    for name in ("purge_files", "rename_branch", "migrate_table", "create_global_index"):
         with pytest.raises(Unsupported, match=rf"CALL sys\.{name}: \w"):
             sql(f"CALL sys.{name}('t')")
     with pytest.raises(InvalidRequest, match=r"Did you mean sys\.rollback_to"):
@@ -101,6 +101,7 @@ def test_upkeep_by_paimons_parameters(table: Sql) -> None:
     for wrong in ("mode => 'nonsense'", "parallelism => 'x'", "parallelism => -3"):
         with pytest.raises(InvalidRequest, match=f"'{wrong.split()[0]}' = "):
             table(f"CALL sys.remove_orphan_files(table => 't', {wrong})")
+    assert table("CALL sys.mark_partition_done('t', 'day=a;day=b')") == "Marked day=a, day=b of t as done."
     assert "Dropped day=a of t, by snapshot" in table("CALL sys.drop_partition('t', 'day=a')")
     assert ids(table) == [1]
     assert table("CALL sys.clear_consumers(table => 't', includingConsumers => 'x.*')") == []
