@@ -35,7 +35,8 @@ def upkeep_schedule(
     }
     names = _checked(f"upkeep_schedule {name!r}", types, tables, retain_last)
 
-    @dg.op(name=name)
+    # A name of its own: in a code location no op and no job may share one.
+    @dg.op(name=f"{name}_tables")
     def look_after(context: dg.OpExecutionContext, tables: TablesResource) -> None:
         failed: list[str] = []
         rows: list[dg.TableRecord] = []
