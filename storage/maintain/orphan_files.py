@@ -26,6 +26,7 @@ from .references import needed_files
 
 # `metadata`: of Iceberg, whose files are told apart by what names them.
 _METADATA_DIRECTORIES = ("metadata", *METADATA_DIRECTORIES, "cleaning")
+_NAMED_BY_SNAPSHOTS = ("manifest", "index", "statistics")
 _TEMPORARY = re.compile(r"\..+\.tmp")
 _BUCKET = re.compile(r"bucket-(\d+|postpone)")
 
@@ -205,8 +206,8 @@ def _stale_snapshots(store: TableStore, until_ms: int) -> list[OrphanFile]:
 def _files(store: TableStore) -> Iterator[tuple[str, int, int | None]]:
     root = store.paths.root
     for name in store.file_io.list_directories(root):
-        if name in _METADATA_DIRECTORIES:
-            yield from _below(store, f"{root}/{name}", only_temporary=True)
+        if name in _NAMED_BY_SNAPSHOTS or name in _METADATA_DIRECTORIES:
+            yield from _below(store, f"{root}/{name}", only_temporary=name in _METADATA_DIRECTORIES)
         else:
             yield from _in_buckets(store, f"{root}/{name}")
 
