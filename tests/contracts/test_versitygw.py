@@ -5,6 +5,7 @@ What a server does wrong on purpose is tried on the tests' own (`test_object_sto
 
 import datetime as dt
 import json
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,25 @@ def test_credentials_are_given_in_every_way(
     table = Catalog(WAREHOUSE, storage_options=options).create_table("a.t", SCHEMA)
     table.write(rows(1, 2))
     assert Catalog(WAREHOUSE, storage_options=options).table("a.t").count() == 2
+
+
+def test_credentials_that_expire_are_renewed(
+    gateway: Versitygw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Expiration": "EXPIRES"}
+    script = (
+        "import datetime as dt, pathlib\n"
+        f"pathlib.Path({str(tmp_path / 'asked')!r}).open('a').write('.')\n"
+        "soon = dt.datetime.now(dt.timezone.utc) + dt.timedelta(seconds=30)\n"
+        f"print({json.dumps(given)!r}.replace('EXPIRES', soon.strftime('%Y-%m-%dT%H:%M:%SZ')))"
+    )
+    (tmp_path / "give.py").write_text(script)
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = {sys.executable} -I {tmp_path / 'give.py'}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    file_io = FileIO("s3://bucket", {"endpoint_url": gateway.endpoint})
+    for _ in range(3):
+        file_io.write_bytes("bucket/x", b"1")
+    assert len((tmp_path / "asked").read_text()) >= 3
 
 
 def test_options_keep_their_types_as_texts() -> None:

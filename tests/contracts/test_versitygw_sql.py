@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from storage import StoreUnavailable
 from tests.contracts.versitygw import KEY, REGION, SECRET, Versitygw
 from tests.resources.sql_runner import runner
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from resources import Session
 
 pytestmark = pytest.mark.spark
+ENGINES = ("spark", "duckdb")
 ROOT = Path(__file__).parents[2]
 # Names that tell nothing, and values that are numbers, truths and objects: what a task makes of them must be the same.
 CONFIG = {"read_timeout": 20, "retries": {"max_attempts": 4}, "s3": {"addressing_style": "path"}}
@@ -147,3 +149,24 @@ def test_the_command_line_says_a_wrong_setting_in_one_line(
         assert done.stderr.count("\n") == 1, done.stderr
         assert match in done.stderr
     assert list((gateway.directory / "bucket").iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["settings"])
+def test_a_server_that_goes_while_a_query_runs_is_named(
+    own_gateway: Versitygw, spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    from resources import Session
+
+    monkeypatch.setenv("SNAPLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SNAPLINE_WAREHOUSE", "s3://bucket/warehouse")
+    options = own_gateway.options(retries={"max_attempts": 0}, read_timeout=2, connect_timeout=2)
+    monkeypatch.setenv("SNAPLINE_STORAGE_OPTIONS", json.dumps(options))
+    platform = Session()
+    platform.sql("CREATE TABLE a.t (id BIGINT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO a.t VALUES (1)", "duckdb")
+    planned = platform.sql("SELECT id FROM a.t", "spark")
+    own_gateway.kill()
+    acts = [planned.to_arrow, *(lambda engine=engine: platform.sql("SELECT id FROM a.t", engine) for engine in ENGINES)]
+    for act in acts:
+        with pytest.raises(StoreUnavailable, match=r"Could not connect.*'endpoint_url'") as raised:
+            act()
+        assert "\n" not in str(raised.value)
