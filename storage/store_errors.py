@@ -4,7 +4,7 @@
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -115,12 +115,17 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 if absent or not comes_from_a_store(error):
                     raise
                 file_io: Any = arguments[0]
-                path = str(arguments[1] if len(arguments) > 1 else named.get("path", ""))
+                path = _first(arguments[1] if len(arguments) > 1 else named.get("path", ""))
                 raise store_error(error, doing, path if file_io.is_local else file_io.url(path)) from error
 
         return guarded
 
     return decorate
+
+
+def _first(paths: object) -> str:
+    """The path of a call, or the first of several."""
+    return str(next(iter(paths), "") if isinstance(paths, Mapping) else paths)
 
 
 def store_error(error: BaseException, doing: str, where: str) -> StoreUnavailable:

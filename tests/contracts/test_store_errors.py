@@ -162,10 +162,29 @@ def test_a_store_that_does_not_recover_is_given_up(store: tuple[dict[str, Any], 
         assert faults.requests - before <= most
 
 
+def test_errors_while_a_data_file_is_read_or_written_or_copied_name_it(store: tuple[dict[str, Any], Faults]) -> None:
+    options, faults = store
+    file_io = FileIO("s3://bucket", options)
+    written = file_io.open_output("bucket/d/x")
+    written.write(b"x" * 100)
+    faults.refusal = (403, "AccessDenied")
+    with pytest.raises(StoreUnavailable, match=r"Could not write s3://bucket/d/x: .*'key', 'secret'"):
+        written.close()
+    faults.refusal = None
+    file_io.write_bytes("bucket/d/x", b"x" * 100)
+    read = file_io.open_input("bucket/d/x")
+    faults.refusal = (403, "AccessDenied")
+    with pytest.raises(StoreUnavailable, match=r"Could not read s3://bucket/d/x: .*'key', 'secret'"):
+        read.read_at(10, 0)
+    with pytest.raises(StoreUnavailable, match=r"Could not copy s3://bucket/d/x: .*'key', 'secret'"):
+        file_io.copy_files({"bucket/d/x": "bucket/d/y", "bucket/d/z": "bucket/d/w"})
+
+
 @pytest.mark.parametrize(
     ("refusal", "advice"),
     [
         ((403, "WhoIsThat"), "'key', 'secret'"),
+        ((404, "No access key is known by that name"), "'key', 'secret'"),
         ((401, "Unauthorized"), "'key', 'secret'"),
         ((500, "DiskIsBroken"), "failed within itself"),
         ((429, "TooMany"), "overloaded"),

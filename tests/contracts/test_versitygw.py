@@ -162,7 +162,7 @@ def test_options_keep_their_types_as_texts() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "key": ({"key": "x"}, r"No user exists.*'key', 'secret'"),
+    "key": ({"key": "x"}, r"(No user exists|does not exist in our records).*'key', 'secret'"),
     "secret": ({"secret": "x"}, r"signature.*'key', 'secret'"),
     "no credentials": ({"key": None, "secret": None}, r"Unable to locate credentials.*'key', 'secret'"),
     "nobody's": ({"key": None, "secret": None, "anon": True}, r"Access Denied.*'key', 'secret'"),
@@ -198,6 +198,12 @@ def test_a_wrong_setting_is_named(gateway: Versitygw, setting: str, monkeypatch:
         lambda: Catalog(WAREHOUSE, storage_options=options).create_table("a.t", SCHEMA), StoreUnavailable, match
     )
     assert list((gateway.directory / "bucket").iterdir()) == []
+
+
+def test_a_wrong_region_is_put_right_by_the_answer(gateway: Versitygw) -> None:
+    options = gateway.options() | {"client_kwargs": {"region_name": "us-west-2"}}
+    Catalog(WAREHOUSE, storage_options=options).create_table("a.t", SCHEMA).write(rows(1))
+    assert Catalog(WAREHOUSE, storage_options=gateway.options()).table("a.t").count() == 1
 
 
 UNKNOWN: dict[str, tuple[dict[str, Any], str]] = {
@@ -259,6 +265,54 @@ def test_no_bucket_is_made_by_accident(gateway: Versitygw, bucket: str, match: s
     fails_by_one_line(lambda: table.write(rows(2)), StoreUnavailable, "bucket does not exist.*Nothing was committed")
     fails_by_one_line(table.count, StoreUnavailable, "bucket does not exist")
     assert gateway.buckets() == []
+
+
+def _with_users(gateway: Versitygw, **actions: list[str]) -> None:
+    """Give users, by name, what they may do in the bucket; their secret is their name, twice."""
+    bucket = "arn:aws:s3:::bucket"
+    allowed = []
+    for name, given in actions.items():
+        gateway.add_user(name, name * 2)
+        for resource, chosen in ((f"{bucket}/warehouse/*", given), (bucket, ["s3:ListBucket"])):
+            allowed.append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": chosen, "Resource": resource})
+    policy = json.dumps({"Version": "2012-10-17", "Statement": allowed})
+    FileIO("s3://bucket", gateway.options())._fs.call_s3("put_bucket_policy", Bucket="bucket", Policy=policy)
+
+
+def test_what_users_need_is_what_the_documentation_says(own_gateway: Versitygw) -> None:
+    """SECURITY.md, "The least that each needs": of a reader and of a writer."""
+    writer = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    _with_users(own_gateway, reader=["s3:GetObject"], writer=writer)
+    read, written = (
+        Catalog(WAREHOUSE, storage_options=own_gateway.options() | {"key": name, "secret": name * 2})
+        for name in ("reader", "writer")
+    )
+    table = written.create_table("a.t", SCHEMA, primary_key=["id"], options={"bucket": 1})
+    for number in range(7):
+        table.write(rows(number))
+    table.branches.create("fix")
+    table.on_branch("fix").write(rows(77))
+    table.branches.merge("fix")
+    table.branches.delete("fix")
+    table.tags.create("kept")
+    table.compact(full=True)
+    assert table.expire(retain_last=1).snapshot_ids
+    seen = read.table("a.t")
+    assert read.tables() == ["a.t"]
+    assert seen.count() == 8
+    assert seen.check(deep=True) == []
+    acts: list[tuple[Callable[[], object], str]] = [
+        (lambda: seen.write(rows(1)), "write s3://bucket/warehouse/a.db/t/bucket-0/data-.*Nothing was committed"),
+        (lambda: seen.tags.create("x"), "replace s3://bucket/warehouse/a.db/t/tag/"),
+        (lambda: seen.compact(full=True), "write s3://bucket/warehouse/a.db/t/bucket-0/"),
+        (lambda: read.drop_table("a.t"), "delete s3://bucket/warehouse/a.db/t/schema/schema-0"),
+        (lambda: read.create_table("a.u", SCHEMA), "create s3://bucket/warehouse/a.db/u/schema/schema-0"),
+    ]
+    table.write(rows(8))
+    for act, match in acts:
+        fails_by_one_line(act, StoreUnavailable, f"Could not {match}".replace(": ", ".*Access Denied.*"))
+    assert table.check(deep=True) == []
+    assert seen.count() == 9
 
 
 def test_a_server_that_is_away_or_does_not_answer_is_named(own_gateway: Versitygw) -> None:

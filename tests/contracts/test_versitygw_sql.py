@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from resources import Session
 
 pytestmark = pytest.mark.spark
+MAIN = "import sys; from resources.cli import main; sys.exit(main())"
 ENGINES = ("spark", "duckdb")
 ROOT = Path(__file__).parents[2]
 # Names that tell nothing, and values that are numbers, truths and objects: what a task makes of them must be the same.
@@ -38,10 +39,6 @@ def _settings(gateway: Versitygw, way: str) -> dict[str, str]:
                 **region,
             },
         ),
-        "the environment": (
-            {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": REGION},
-            {"endpoint_url": gateway.endpoint, **typed},
-        ),
     }
     variables, options = ways[way]
     return {**variables, "SNAPLINE_STORAGE_OPTIONS": json.dumps(options)}
@@ -61,7 +58,7 @@ def platform(
     return Session()
 
 
-@pytest.mark.parametrize("way", ["settings", "references", "the environment"])
+@pytest.mark.parametrize("way", ["settings", "references"])
 def test_sql_of_both_engines_reads_and_writes_there(platform: "Session", way: str) -> None:
     spark, duckdb = runner(platform, "spark"), runner(platform, "duckdb")
     duckdb("CREATE TABLE a.t (id BIGINT, v STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2')")
@@ -113,6 +110,30 @@ def test_streams_read_and_write_there(platform: "Session", tmp_path: Path, way: 
     assert duckdb("SELECT id, v FROM a.mirror ORDER BY id") == [(1, "first"), (2, "second"), (3, "second")]
 
 
+def test_credentials_of_the_environment_reach_spark(gateway: Versitygw, spark_home: Path, tmp_path: Path) -> None:
+    """In a process of its own: tasks see the environment that Spark was started in."""
+    environment = os.environ | {
+        "SNAPLINE_HOME": str(tmp_path / "home"),
+        "SNAPLINE_WAREHOUSE": "s3://bucket/warehouse",
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ENDPOINT_URL": gateway.endpoint,
+        "PYTHONPATH": str(ROOT),
+    }
+    text = "CREATE TABLE a.t AS SELECT 41 AS id; INSERT INTO a.t VALUES (42); SELECT sum(id) AS total FROM a.t"
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "sql", "--engine", "spark", text],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "83" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
@@ -133,11 +154,10 @@ def test_the_command_line_says_a_wrong_setting_in_one_line(
         "SNAPLINE_STORAGE_OPTIONS": json.dumps(options),
         "PYTHONPATH": str(ROOT),
     }
-    main = "import sys; from resources.cli import main; sys.exit(main())"
     commands = [["tables"], ["sql", "--engine", "duckdb", "SELECT 1 FROM a.t"]]
     for command in commands if "secret" in changed else commands[:1]:
         done = subprocess.run(
-            [sys.executable, "-c", main, *command],
+            [sys.executable, "-c", MAIN, *command],
             capture_output=True,
             text=True,
             env=environment,

@@ -39,6 +39,8 @@ class Versitygw:
         self._log = directory.with_name(f"{directory.name}.log")
         self._process: subprocess.Popen[bytes] | None = None
         (directory / "bucket").mkdir(parents=True)
+        self._users = directory.with_name(f"{directory.name}.users")
+        self._users.mkdir()
 
     @property
     def endpoint(self) -> str:
@@ -72,7 +74,7 @@ class Versitygw:
             self._process = subprocess.Popen(
                 [
                     *(str(program()), "--port", f"127.0.0.1:{self._port}", "--access", KEY, "--secret", SECRET),
-                    *("--region", REGION, "--health", "/health", "--quiet", *self._more),
+                    *("--region", REGION, "--health", "/health", "--quiet", "--iam-dir", str(self._users), *self._more),
                     *("posix", str(self.directory)),
                 ],
                 stdout=log,
@@ -85,6 +87,12 @@ class Versitygw:
             time.sleep(0.02)
         self.kill()
         raise TimeoutError(f"versitygw does not answer. Its log ends: {self._log.read_text()[-2000:]}")
+
+    def add_user(self, key: str, secret: str) -> None:
+        """Make a user, who may do nothing yet."""
+        root = ["--access", KEY, "--secret", SECRET, "--region", REGION, "--endpoint-url", self.endpoint]
+        user = ["create-user", "--access", key, "--secret", secret, "--role", "user"]
+        subprocess.run([str(program()), "admin", *root, *user], check=True, capture_output=True)
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
