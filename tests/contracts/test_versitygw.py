@@ -268,15 +268,17 @@ def test_no_bucket_is_made_by_accident(gateway: Versitygw, bucket: str, match: s
 
 
 def _with_users(gateway: Versitygw, **actions: list[str]) -> None:
-    """Give users, by name, what they may do in the bucket; their secret is their name, twice."""
-    bucket = "arn:aws:s3:::bucket"
+    """Make a bucket, `users`, and users who may do something in it; their secrets are their names, twice."""
+    bucket = "arn:aws:s3:::users"
+    fs = FileIO("s3://bucket", gateway.options())._fs
+    fs.call_s3("create_bucket", Bucket="users", CreateBucketConfiguration={"LocationConstraint": REGION})
     allowed = []
     for name, given in actions.items():
         gateway.add_user(name, name * 2)
         for resource, chosen in ((f"{bucket}/warehouse/*", given), (bucket, ["s3:ListBucket"])):
             allowed.append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": chosen, "Resource": resource})
     policy = json.dumps({"Version": "2012-10-17", "Statement": allowed})
-    FileIO("s3://bucket", gateway.options())._fs.call_s3("put_bucket_policy", Bucket="bucket", Policy=policy)
+    fs.call_s3("put_bucket_policy", Bucket="users", Policy=policy)
 
 
 def test_what_users_need_is_what_the_documentation_says(own_gateway: Versitygw) -> None:
@@ -284,7 +286,7 @@ def test_what_users_need_is_what_the_documentation_says(own_gateway: Versitygw) 
     writer = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
     _with_users(own_gateway, reader=["s3:GetObject"], writer=writer)
     read, written = (
-        Catalog(WAREHOUSE, storage_options=own_gateway.options() | {"key": name, "secret": name * 2})
+        Catalog("s3://users/warehouse", storage_options=own_gateway.options() | {"key": name, "secret": name * 2})
         for name in ("reader", "writer")
     )
     table = written.create_table("a.t", SCHEMA, primary_key=["id"], options={"bucket": 1})
@@ -302,17 +304,21 @@ def test_what_users_need_is_what_the_documentation_says(own_gateway: Versitygw) 
     assert seen.count() == 8
     assert seen.check(deep=True) == []
     acts: list[tuple[Callable[[], object], str]] = [
-        (lambda: seen.write(rows(1)), "write s3://bucket/warehouse/a.db/t/bucket-0/data-.*Nothing was committed"),
-        (lambda: seen.tags.create("x"), "replace s3://bucket/warehouse/a.db/t/tag/"),
-        (lambda: seen.compact(full=True), "write s3://bucket/warehouse/a.db/t/bucket-0/"),
-        (lambda: read.drop_table("a.t"), "delete s3://bucket/warehouse/a.db/t/schema/schema-0"),
-        (lambda: read.create_table("a.u", SCHEMA), "create s3://bucket/warehouse/a.db/u/schema/schema-0"),
+        (lambda: seen.write(rows(1)), "write s3://users/warehouse/a.db/t/bucket-0/data-.*Nothing was committed"),
+        (lambda: seen.tags.create("x"), "replace s3://users/warehouse/a.db/t/tag/"),
+        (lambda: seen.compact(full=True), "write s3://users/warehouse/a.db/t/bucket-0/"),
+        (lambda: read.drop_table("a.t"), "delete s3://users/warehouse/a.db/t/schema/schema-0"),
+        (lambda: read.create_table("a.u", SCHEMA), "create s3://users/warehouse/a.db/u/schema/schema-0"),
     ]
     table.write(rows(8))
     for act, match in acts:
         fails_by_one_line(act, StoreUnavailable, f"Could not {match}".replace(": ", ".*Access Denied.*"))
     assert table.check(deep=True) == []
     assert seen.count() == 9
+    written.rename_table("a.t", "a.other")
+    assert read.table("a.other").count() == 9
+    written.drop_table("a.other")
+    assert read.tables() == []
 
 
 def test_a_server_that_is_away_or_does_not_answer_is_named(own_gateway: Versitygw) -> None:
