@@ -10,6 +10,10 @@ PEERS_READY := .venv/peers/.ready
 BROWSER_READY := .venv/browser/.ready
 SITE_READY := .venv/site/.ready
 KAFKA_READY := .venv/kafka/.ready
+# A server that speaks S3, built from source; VERSITYGW_HOME for another place than .venv.
+VERSITYGW := v1.8.0
+VERSITYGW_HOME ?= .venv/versitygw
+VERSITYGW_READY := $(VERSITYGW_HOME)/.ready-$(VERSITYGW)
 JAVA := .venv/java
 # The version of Java Paimon that tests read and write with: 1.4.2, 1.3.1, 1.0.1, or 0.8.2, which only writes.
 PAIMON ?= 1.4.2
@@ -33,10 +37,10 @@ LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_re
   tests/resources/test_renewed_streams.py tests/resources/test_row_metadata_alike.py tests/resources/test_secrets.py \
   tests/resources/test_sql_outside.py tests/lineage_browser/test_actions.py tests/lineage_browser/test_facts.py \
   tests/lineage_browser/test_links.py tests/storage/test_branch_sets.py tests/storage/test_hostile_metadata.py \
-  tests/storage/test_hostile_fuzz.py
+  tests/storage/test_hostile_fuzz.py tests/contracts/test_versitygw_faults.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
-.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka
+.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka versitygw
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -67,6 +71,8 @@ test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 
 kafka: $(KAFKA_READY) ## Fetch a Kafka broker for the tests; needs mvn and Java 17 or newer
+
+versitygw: $(VERSITYGW_READY) ## Build a server that speaks S3 for the tests of object stores; needs Go 1.21 or newer
 
 interop: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
 	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop
@@ -153,6 +159,15 @@ $(KAFKA_READY): tests/kafka/broker/pom.xml
 	@mkdir -p .venv/kafka
 	@mvn --quiet --batch-mode -Dstyle.color=never -f tests/kafka/broker/pom.xml -Dmaven.repo.local=$(abspath .venv/kafka)/m2 \
 	  -Dout=$(abspath .venv/kafka) package
+	@touch $@
+
+# Go checks what it fetches against its database of checksums. The sources go again: they are a gigabyte.
+$(VERSITYGW_READY):
+	@command -v go >/dev/null || { echo "versitygw needs Go 1.21 or newer: apt-get install golang-go" >&2; exit 1; }
+	@echo "Building versitygw $(VERSITYGW) into $(VERSITYGW_HOME)"
+	@mkdir -p $(VERSITYGW_HOME)
+	@cd $(VERSITYGW_HOME) && GOBIN=$$PWD GOPATH=$$PWD/go GOCACHE=$$PWD/go/cache GOFLAGS=-modcacherw CGO_ENABLED=0 GOTOOLCHAIN=auto \
+	  go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW) && rm -rf go
 	@touch $@
 
 $(PYPAIMON_READY): .venv/bin/uv requirements-pypaimon.lock

@@ -29,7 +29,7 @@ from .local_file import despite_lost_answer, is_in_place, open_regular, refuse_o
 from .local_write import create_by_link, move_directory, put_file, raise_number, replace_file, write_file
 from .lock import CatalogLock
 from .object_creation import create_object
-from .object_store import delete_if, read, read_of_size, read_part, replace_if
+from .object_store import OpenObject, delete_if, read, read_of_size, read_part, replace_if
 from .secret import guarded_storage, settled
 from .store_errors import is_missing_bucket, store_call
 
@@ -462,7 +462,7 @@ class FileIO:
                 content = read_of_size(self._fs, path, size_bytes)
                 if content is not None:
                     return pa.BufferReader(content)
-            return pa.PythonFile(self._fs.open(path, "rb"), mode="r")
+            return pa.PythonFile(OpenObject(self._fs, path, "rb"), mode="r")
         except FileNotFoundError as error:
             if is_missing_bucket(error):
                 raise
@@ -494,4 +494,4 @@ class FileIO:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 return pa.OSFile(path, "wb")
         self._make_parent(path)
-        return pa.PythonFile(self._fs.open(path, "wb"), mode="w")
+        return pa.PythonFile(OpenObject(self._fs, path, "wb"), mode="w")

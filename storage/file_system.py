@@ -1,7 +1,5 @@
 """The file system that a URL names: opened through fsspec, and the paths that its URLs stand for."""
 
-import contextlib
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +9,17 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from .errors import Unsupported
+from .errors import InvalidRequest, Unsupported
+from .redaction import hidden
+from .s3_options import check_s3_options
 from .secret import revealed
-from .storage_options import refuse_unknown_options
+from .storage_options import S3, refuse_unknown_options, typed_options
 
 # With it, fsspec takes a file that is in no listing of its own for one that does not exist.
 _LISTINGS = "use_listings_cache"
+# s3fs asks again where its client library has given up already, and around a read once more: each time takes as long as that
+# waits, so that five times five of them would be half an hour of a server that does not answer.
+_REQUESTS = 2
 # Other names that URLs give a file system.
 _SAME_PROTOCOL = {
     "s3": ("s3a", "s3n"),
@@ -42,26 +45,23 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem
         raise Unsupported(
             f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
         )
+    given = typed_options(protocol, revealed(options))
     try:
-        fs = fsspec.filesystem(protocol, **{**_as_given(options), _LISTINGS: False})
+        file_system = fsspec.get_filesystem_class(protocol)
+        # What none knows by name would be passed on, and be an error of somebody else's.
+        refuse_unknown_options(protocol, file_system, options)
+        if protocol in S3:
+            check_s3_options(given)
+        fs = fsspec.filesystem(protocol, **{**given, _LISTINGS: False})
     except ImportError as error:
         raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise
         raise Unsupported(f"{url}: no file system is known by {protocol!r}. Use a path, file:// or s3://.") from None
-    refuse_unknown_options(protocol, type(fs), options)
+    if protocol in S3:
+        fs.retries = _REQUESTS
     return fs
-
-
-def _as_given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Storage options as fsspec takes them: what is an object of JSON, in a setting or an option of a catalog, is one again."""
-    revealed_options: dict[str, Any] = revealed(options)
-    for name, value in revealed_options.items():
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            with contextlib.suppress(ValueError):
-                revealed_options[name] = json.loads(value)
-    return revealed_options
 
 
 def same_protocol(protocol: str, other: str) -> bool:
@@ -75,12 +75,16 @@ def is_known_protocol(protocol: str) -> bool:
 
 
 def split_url(url: str) -> str:
-    """The path of an fsspec URL or local path, absolute and without a slash at the end."""
+    """The path of an fsspec URL or local path, absolute and without a slash at the end. Raises InvalidRequest for a URL of an
+    object store that names no bucket.
+    """
     if "://" not in url:
         return os.path.abspath(os.path.expanduser(url))
     protocol = urlsplit(url).scheme
-    path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url))
-    return path.rstrip("/")
+    path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url)).rstrip("/")
+    if not path.partition("/")[0] and protocol in _SAME_PROTOCOL:
+        raise InvalidRequest(f"{hidden(url)!r} names no bucket: write {protocol}://bucket/path.")
+    return path
 
 
 def path_of(fs: AbstractFileSystem, protocol: str, url: str) -> str | None:

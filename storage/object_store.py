@@ -15,7 +15,8 @@ from typing import Any
 
 from fsspec import AbstractFileSystem
 
-from .store_errors import codes_of, is_missing_bucket
+from .errors import StorageError
+from .store_errors import codes_of, comes_from_a_store, is_missing_bucket, store_error
 
 # The store was about to change the object for somebody else: it is to be asked again.
 _CONFLICT = ("ConditionalRequestConflict", "OperationAborted", "409")
@@ -47,6 +48,32 @@ def read_of_size(fs: AbstractFileSystem, path: str, size_bytes: int) -> bytes | 
     """What an object holds, in one request; None if it has another size. Raises FileNotFoundError if there is none."""
     content = read_part(fs, path, 0, size_bytes + 1)
     return content if len(content) == size_bytes else None
+
+
+class OpenObject:
+    """An object that is read in parts, or written, as Arrow takes a file; errors of the store name it."""
+
+    def __init__(self, fs: AbstractFileSystem, path: str, mode: str) -> None:
+        self._url = str(fs.unstrip_protocol(path))
+        self._doing = "read" if mode == "rb" else "write"
+        self._file = fs.open(path, mode)
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._file, name)
+        if not callable(attribute):
+            return attribute
+
+        def named(*arguments: Any) -> Any:
+            try:
+                return attribute(*arguments)
+            except (StorageError, FileNotFoundError):
+                raise
+            except Exception as error:
+                if not comes_from_a_store(error):
+                    raise
+                raise store_error(error, self._doing, self._url) from error
+
+        return named
 
 
 def is_there(fs: AbstractFileSystem, path: str) -> bool:

@@ -4,7 +4,7 @@
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -32,11 +32,17 @@ _LINK_ADVICE = (
     "The file system has no hard links, by which a file is created only if it is not there: put the warehouse on another "
     "file system, or give the catalog a lock: SNAPLINE_LOCK_DIRECTORY, or Catalog(…, lock=FileLock(directory))."
 )
-_CREDENTIALS = "Look at 'key', 'secret' and 'token' of the storage options, and at what that user may do in the bucket."
+_CREDENTIALS = (
+    "Look at 'key', 'secret' and 'token' of the storage options, or at what the environment gives in their place, and at what "
+    "that user may do in the bucket."
+)
 _ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the server can be reached from here."
 _REGION = "Look at 'region_name' in 'client_kwargs' of the storage options: the bucket is in another region."
+_BUCKET = "The bucket does not exist: create it, or correct the warehouse's URL."
+_OVERLOADED = "The store is overloaded: wait a while."
 _REMOTE_ADVICE = {
-    "NoSuchBucket": "The bucket does not exist: create it, or correct the warehouse's URL.",
+    "NoSuchBucket": _BUCKET,
+    "InvalidBucketName": "No bucket can have that name: correct the warehouse's URL.",
     "AccessDenied": _CREDENTIALS,
     "Forbidden": _CREDENTIALS,
     "403": _CREDENTIALS,
@@ -50,11 +56,26 @@ _REMOTE_ADVICE = {
     "InvalidLocationConstraint": _REGION,
     "400": _REGION,
     "SlowDown": "The store asks for fewer requests: wait a while.",
-    "503": "The store is overloaded: wait a while.",
+    "503": _OVERLOADED,
+    "ServiceUnavailable": _OVERLOADED,
+    "RequestTimeTooSkewed": "The clock of this machine differs from the store's: set it right.",
+    "ProfileNotFound": "Look at 'profile' of the storage options, or at AWS_PROFILE of the environment.",
     "NoCredentialsError": _CREDENTIALS,
     "PartialCredentialsError": _CREDENTIALS,
     "NoRegionError": _REGION,
     "InvalidRegionError": _REGION,
+}
+# What stores of one kind call errors is not known of all others; this is the same everywhere.
+_STATUS_ADVICE = {
+    301: _REGION,
+    307: _REGION,
+    401: _CREDENTIALS,
+    403: _CREDENTIALS,
+    429: _OVERLOADED,
+    500: "The store failed within itself: look at its log, and try again.",
+    502: _ENDPOINT,
+    503: _OVERLOADED,
+    504: _ENDPOINT,
 }
 
 
@@ -94,12 +115,17 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 if absent or not comes_from_a_store(error):
                     raise
                 file_io: Any = arguments[0]
-                path = str(arguments[1] if len(arguments) > 1 else named.get("path", ""))
+                path = _first(arguments[1] if len(arguments) > 1 else named.get("path", ""))
                 raise store_error(error, doing, path if file_io.is_local else file_io.url(path)) from error
 
         return guarded
 
     return decorate
+
+
+def _first(paths: object) -> str:
+    """The path of a call, or the first of several."""
+    return str(next(iter(paths), "") if isinstance(paths, Mapping) else paths)
 
 
 def store_error(error: BaseException, doing: str, where: str) -> StoreUnavailable:
@@ -115,7 +141,10 @@ def _advice(error: BaseException, doing: str) -> str:
             return _REMOTE_ADVICE[code]
     if is_missing_bucket(error):
         return _REMOTE_ADVICE["NoSuchBucket"]
-    if isinstance(error, TimeoutError) or not isinstance(error, OSError):
+    if (status := _status_of(error)) is not None:
+        # Somebody who is not known is found nowhere to some stores.
+        return _STATUS_ADVICE.get(status, _CREDENTIALS if "access key" in str(error) else "")
+    if codes or isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return _ENDPOINT
     if "create" in doing and error.errno in NO_HARD_LINKS and error.filename2 is not None:
         return _LINK_ADVICE
@@ -130,10 +159,25 @@ def codes_of(error: BaseException) -> list[str]:
         response = getattr(cause, "response", None)
         if isinstance(response, dict):
             codes.append(str(response.get("Error", {}).get("Code")))
-        if not isinstance(cause, OSError) and comes_from_a_store(cause):
-            codes.append(type(cause).__name__)
+        if comes_from_a_store(cause):
+            # Time-outs and lost connections of client libraries are errors of the system as well.
+            codes += [kind.__name__ for kind in type(cause).__mro__ if kind.__module__.startswith(_CLIENT_LIBRARIES)]
         cause = cause.__cause__ or cause.__context__
     return codes
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The status by which an object store answered; None if it did not."""
+    cause: BaseException | None = error
+    for _ in range(10):
+        if cause is None:
+            break
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            return status if isinstance(status, int) else None
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 @contextmanager

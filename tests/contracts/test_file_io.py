@@ -15,19 +15,26 @@ from storage import AlreadyExists, Catalog, NotFound, StoreUnavailable, lock
 from storage.file_io import FileIO
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "s3"])
 def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "w") if request.param == "local" else f"memory://{tmp_path}/w"
+    return {"local": f"{tmp_path}/w", "memory": f"memory://{tmp_path}/w", "s3": "s3://bucket/w"}[request.param]
+
+
+@pytest.fixture
+def options(request: pytest.FixtureRequest, warehouse: str) -> dict[str, Any]:
+    """Storage options of the file system."""
+    given: dict[str, Any] = request.getfixturevalue("gateway").options() if warehouse.startswith("s3:") else {}
+    return given
 
 
 @pytest.fixture
 def root(warehouse: str) -> str:
-    return warehouse.removeprefix("memory://")
+    return warehouse.removeprefix("memory://").removeprefix("s3://")
 
 
 @pytest.fixture
-def file_io(warehouse: str) -> FileIO:
-    return FileIO(warehouse)
+def file_io(warehouse: str, options: dict[str, Any]) -> FileIO:
+    return FileIO(warehouse, options)
 
 
 def test_a_written_file_is_read_back(file_io: FileIO, root: str) -> None:
@@ -73,22 +80,22 @@ def test_of_many_creators_exactly_one_wins(file_io: FileIO, root: str) -> None:
     assert file_io.read_bytes(f"{root}/x/file") == str(won[0]).encode()
 
 
-def test_a_table_lives_on_it_and_travels(warehouse: str) -> None:
-    catalog = Catalog(warehouse)
+def test_a_table_lives_on_it_and_travels(warehouse: str, options: dict[str, Any]) -> None:
+    catalog = Catalog(warehouse, storage_options=options)
     schema = pa.schema([("day", pa.string()), ("id", pa.int64()), ("what", pa.string())])
     table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 2})
     for what in ("first", "second"):
         table.write(pa.table({"day": ["m", "n"] * 5, "id": range(10), "what": [what] * 10}))
     table.overwrite(pa.table({"id": [0], "what": ["only"]}), partition={"day": "m"})
     table.tags.create("t")
-    again = Catalog(warehouse).table("a.b")
+    again = Catalog(warehouse, storage_options=options).table("a.b")
     splits = pickle.loads(pickle.dumps(again.scan(version="t", where="day = 'n'").splits))
     assert sum(batch.num_rows for split in splits for batch in split.read()) == 5
     assert again.count() == 6
     assert again.to_arrow(where="day = 'm'").to_pylist() == [{"day": "m", "id": 0, "what": "only"}]
-    assert Catalog(warehouse).tables() == ["a.b"]
+    assert catalog.tables() == ["a.b"]
     catalog.drop_table("a.b")
-    assert Catalog(warehouse).tables() == []
+    assert Catalog(warehouse, storage_options=options).tables() == []
 
 
 @pytest.mark.parametrize("is_other", [False, True])

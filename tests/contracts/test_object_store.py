@@ -155,12 +155,8 @@ def _others_write(file_io: FileIO, path: str, others: Callable[[], object]) -> N
     file_io._fs.cat_file = looked_at
 
 
-@pytest.mark.parametrize("change", ["delete", "replace"])
-@pytest.mark.parametrize("others", ["write", "delete", "write the same", "nothing"])
-def test_an_object_is_changed_only_if_it_is_still_what_was_seen(
-    store: tuple[dict[str, Any], Faults], change: str, others: str
-) -> None:
-    mine, other = (FileIO("s3://bucket", store[0] | {"skip_instance_cache": True}) for _ in range(2))
+def changed_between(mine: FileIO, other: FileIO, change: str, others: str) -> None:
+    """An object is deleted or replaced by one client while another does something to it."""
     path = "bucket/d/file"
     other.write_bytes(path, b"seen")
     acts: dict[str, Callable[[], object]] = {
@@ -177,6 +173,15 @@ def test_an_object_is_changed_only_if_it_is_still_what_was_seen(
     assert other.read_bytes_or_none(path) == expected
     assert not mine.delete_if(path, b"something else")
     assert not mine.replace_if("bucket/d/none", b"seen", b"mine")
+
+
+@pytest.mark.parametrize("change", ["delete", "replace"])
+@pytest.mark.parametrize("others", ["write", "delete", "write the same", "nothing"])
+def test_an_object_is_changed_only_if_it_is_still_what_was_seen(
+    store: tuple[dict[str, Any], Faults], change: str, others: str
+) -> None:
+    mine, other = (FileIO("s3://bucket", store[0] | {"skip_instance_cache": True}) for _ in range(2))
+    changed_between(mine, other, change, others)
 
 
 def test_a_change_whose_answer_was_lost_is_made(store: tuple[dict[str, Any], Faults]) -> None:

@@ -150,6 +150,57 @@ def test_what_an_object_store_refuses_names_the_setting(
     assert table.count() == 1
 
 
+def test_a_store_that_does_not_recover_is_given_up(store: tuple[dict[str, Any], Faults]) -> None:
+    """Each time takes as long as the client library waits for an answer."""
+    options, faults = store
+    file_io = FileIO("s3://bucket", {**options, "config_kwargs": {"retries": {"total_max_attempts": 1}}})
+    faults.refusal = (503, "SlowDown")
+    for act, most in ((lambda: file_io.read_bytes("bucket/x"), 4), (lambda: file_io.write_bytes("bucket/x", b""), 2)):
+        before = faults.requests
+        with pytest.raises(StoreUnavailable, match="fewer requests"):
+            act()
+        assert faults.requests - before <= most
+
+
+def test_errors_while_a_data_file_is_read_or_written_or_copied_name_it(store: tuple[dict[str, Any], Faults]) -> None:
+    options, faults = store
+    file_io = FileIO("s3://bucket", options)
+    written = file_io.open_output("bucket/d/x")
+    written.write(b"x" * 100)
+    faults.refusal = (403, "AccessDenied")
+    with pytest.raises(StoreUnavailable, match=r"Could not write s3://bucket/d/x: .*'key', 'secret'"):
+        written.close()
+    faults.refusal = None
+    file_io.write_bytes("bucket/d/x", b"x" * 100)
+    read = file_io.open_input("bucket/d/x")
+    faults.refusal = (403, "AccessDenied")
+    with pytest.raises(StoreUnavailable, match=r"Could not read s3://bucket/d/x: .*'key', 'secret'"):
+        read.read_at(10, 0)
+    with pytest.raises(StoreUnavailable, match=r"Could not copy s3://bucket/d/x: .*'key', 'secret'"):
+        file_io.copy_files({"bucket/d/x": "bucket/d/y", "bucket/d/z": "bucket/d/w"})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "advice"),
+    [
+        ((403, "WhoIsThat"), "'key', 'secret'"),
+        ((404, "No access key is known by that name"), "'key', 'secret'"),
+        ((401, "Unauthorized"), "'key', 'secret'"),
+        ((500, "DiskIsBroken"), "failed within itself"),
+        ((429, "TooMany"), "overloaded"),
+        ((418, "Teapot"), "Teapot"),
+    ],
+)
+def test_errors_that_only_one_kind_of_store_has_are_told_by_their_status(
+    store: tuple[dict[str, Any], Faults], refusal: tuple[int, str], advice: str
+) -> None:
+    options, faults = store
+    faults.refusal = refusal
+    with pytest.raises(StoreUnavailable, match=advice) as raised:
+        FileIO("s3://bucket", options).read_bytes("bucket/x")
+    assert "disk or the network" not in str(raised.value)
+
+
 def test_a_server_that_is_away_is_said_to_be(store: tuple[dict[str, Any], Faults]) -> None:
     options, _ = store
     away = {**options, "client_kwargs": {**options["client_kwargs"], "endpoint_url": "http://127.0.0.1:9"}}

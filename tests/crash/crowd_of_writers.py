@@ -34,6 +34,7 @@ class Crowd(Stage):
     writers: int = 4
     commits: int = 8
     compactors: int = 2
+    branchers: int = 0
     storage_options: dict[str, Any] = field(default_factory=dict)
 
     def catalog(self) -> Catalog:
@@ -89,6 +90,20 @@ class Crowd(Stage):
         while not self.is_over:
             unless_in_the_way(lambda: self.table().remove_orphan_files())
 
+    def branch(self, number: int) -> None:
+        """Work on a branch that goes again: main has nothing of it."""
+
+        def work() -> None:
+            branches = self.table().branches
+            if name not in branches.names():
+                branches.create(name)
+            self.table().on_branch(name).write(pa.table({"id": [-1 - number], "item": ["aside"]}))
+            branches.delete(name)
+
+        name = f"aside-{number}"
+        while not self.is_over:
+            unless_in_the_way(work)
+
     def read(self) -> None:
         """See that no acknowledged commit is ever missing, and none there twice."""
         while not self.is_over:
@@ -109,6 +124,9 @@ class Crowd(Stage):
     def verdict(self) -> list[str]:
         """What is wrong once all have gone."""
         table = self.table()
+        # Who has died while deleting it left that to others.
+        for name in table.branches.names():
+            table.branches.delete(name)
         counts = Counter(table.to_arrow()["id"].to_pylist())
         expected = range(self.writers * self.commits)
         wrong = [f"commit {commit} is there {counts[commit]} times" for commit in expected if counts[commit] != 1]
@@ -127,6 +145,7 @@ class Crowd(Stage):
     def act(self) -> dict[str, Any]:
         parts = [Part(f"writer {index}", partial(self.write, index), leading=True) for index in range(self.writers)]
         parts += [Part(f"compactor {index}", partial(self.compact, index)) for index in range(self.compactors)]
+        parts += [Part(f"brancher {index}", partial(self.branch, index)) for index in range(self.branchers)]
         parts += [Part("expirer", self.expire), Part("cleaner", self.clean), Part("reader", self.read)]
         outcome = self.run(self.prepare, parts, self.verdict)
         return outcome | {"acknowledged": sum(self.acknowledged(number) for number in range(self.writers))}

@@ -32,9 +32,9 @@ FLOORS: dict[str, list[set[str]]] = {
             "option_spelling",
             "option_texts",
             "retractable",
-            "storage_options",
+            "s3_options",
         },
-        {"option_declaration", "accepted_values", "file_formats"},
+        {"storage_options", "option_declaration", "accepted_values", "file_formats"},
         {"retention_options", "iceberg_options"},
         {
             "secret",
