@@ -40,7 +40,7 @@ LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_re
   tests/storage/test_hostile_fuzz.py tests/contracts/test_versitygw_faults.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
-.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka versitygw
+.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka versitygw test-cluster
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -57,7 +57,7 @@ test: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Set everything up an
 test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others: crashes, random histories, other readers, the demo's stories
 	@$(PYTEST) $(REST) $(LONG) $(addprefix --ignore=,$(PAIRS))
 
-test-all: test test-rest interleavings ## Run all of them
+test-all: test test-rest test-cluster interleavings ## Run all of them
 
 test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests with more of what is random
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
@@ -67,6 +67,9 @@ interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
+
+test-cluster: $(TEST_READY) versitygw ## Run a platform on several hosts: Spark, PostgreSQL, an object store, two code locations; a few minutes
+	@$(BIN)/python -m pytest tests/cluster
 
 java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a JDK (PAIMON=1.0.1 for a version)
 

@@ -15,6 +15,8 @@ _MASTERS = re.compile(
 )
 # As POSIX has it: a name, the hours west of Greenwich, and what may follow for summer.
 _ZONE_BY_RULE = re.compile(r"([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}(:\d{2}){0,2}([A-Za-z<].*)?$")
+# What stands before the last @ may be a password, of any characters.
+_POSTGRESQL = re.compile(r"postgresql://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^@:/?\s]+)(:\d{1,5})?/[^/?\s]+(\?.*)?")
 _REMOTES = re.compile(r"sc://[^\s/:;]+(:\d{1,5})?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/.*)?|local(\[.+\])?")
 
 
@@ -58,6 +60,14 @@ def check_time_zone(name: str, value: str) -> None:
         ZoneInfo(zone)
     except (ValueError, OSError, ZoneInfoNotFoundError):
         raise InvalidRequest(f"{name} = {value!r} is no time zone: write one such as Europe/Berlin, or UTC.") from None
+
+
+def check_dagster_url(name: str, value: str) -> None:
+    """Raise InvalidRequest for what is no URL of a PostgreSQL database. The value may hold a password."""
+    if not _POSTGRESQL.fullmatch(value):
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r} is no URL of a PostgreSQL database: write postgresql://user:password@host/database."
+        )
 
 
 def check_spark_master(name: str, value: str) -> None:

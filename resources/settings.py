@@ -10,6 +10,8 @@
 | `SNAPLINE_READABLE_DIRECTORIES` | JSON list of directories whose files SQL on DuckDB may read | `[]` |
 | `SNAPLINE_WRITABLE_DIRECTORIES` | JSON list of directories, or URLs, below which SQL may write files | `[]` |
 | `SNAPLINE_LINEAGE_URL` | `jdbc:` URL of the lineage database | SQLite in `$SNAPLINE_HOME` |
+| `SNAPLINE_DAGSTER_URL` | `postgresql://` URL of the database of Dagster's own runs and events | SQLite in `$SNAPLINE_HOME` |
+| `SNAPLINE_CHECKPOINTS` | shared directory for how far streams have come | `$SNAPLINE_HOME/checkpoints` |
 | `SNAPLINE_SPARK_MASTER` | Spark master | `local[*]` |
 | `SNAPLINE_SPARK_REMOTE` | Spark Connect URL; wins over the master | |
 | `SNAPLINE_SPARK_CONFIG` | JSON of further Spark settings | `{}` |
@@ -31,6 +33,7 @@ from lineage import check_jdbc_url
 from storage import InvalidRequest, Secret, guarded_options, guarded_storage, hidden, revealed
 
 from .setting_values import (
+    check_dagster_url,
     check_directories,
     check_directory,
     check_spark_config,
@@ -49,18 +52,22 @@ _NAMES = (
     "SNAPLINE_READABLE_DIRECTORIES",
     "SNAPLINE_WRITABLE_DIRECTORIES",
     "SNAPLINE_LINEAGE_URL",
+    "SNAPLINE_DAGSTER_URL",
+    "SNAPLINE_CHECKPOINTS",
     "SNAPLINE_SPARK_MASTER",
     "SNAPLINE_SPARK_REMOTE",
     "SNAPLINE_SPARK_CONFIG",
     "SNAPLINE_BROWSER_URL",
     "SNAPLINE_BROWSER_READ_ONLY",
 )
-_MAY_BE_SECRET = ("lineage_url", "spark_remote")
+_MAY_BE_SECRET = ("lineage_url", "dagster_url", "spark_remote")
 # By variable and field: wherever a value is given, one with which nothing could be done later is refused.
 _CHECKS: tuple[tuple[str, str, Callable[[str, str], None]], ...] = (
     ("SNAPLINE_WAREHOUSE", "warehouse", check_warehouse),
     ("SNAPLINE_LOCK_DIRECTORY", "lock_directory", check_directory),
     ("SNAPLINE_LINEAGE_URL", "lineage_url", check_jdbc_url),
+    ("SNAPLINE_DAGSTER_URL", "dagster_url", check_dagster_url),
+    ("SNAPLINE_CHECKPOINTS", "checkpoints", check_directory),
     ("SNAPLINE_SPARK_MASTER", "spark_master", check_spark_master),
     ("SNAPLINE_SPARK_REMOTE", "spark_remote", check_spark_remote),
 )
@@ -84,6 +91,8 @@ class Settings:
     browser_url: str = "/snapline"
     browser_read_only: bool = False
     writable_directories: Sequence[str] = ()
+    dagster_url: str | Secret = ""
+    checkpoints: str = ""
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -121,7 +130,30 @@ class Settings:
             address_of_pages("SNAPLINE_BROWSER_URL", given.get("SNAPLINE_BROWSER_URL") or cls.browser_url),
             _switch(given, "SNAPLINE_BROWSER_READ_ONLY"),
             _directories(given, "SNAPLINE_WRITABLE_DIRECTORIES"),
+            given.get("SNAPLINE_DAGSTER_URL") or "",
+            given.get("SNAPLINE_CHECKPOINTS") or "",
         )
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether Spark's tasks run on hosts that do not see this one's files."""
+        if self.spark_remote:
+            address = urlsplit(revealed(self.spark_remote))
+            return address.scheme == "sc" and address.hostname not in ("localhost", "127.0.0.1", "::1")
+        return not self.spark_master.startswith("local")
+
+    def checkpoint(self, job: str) -> str:
+        """The directory in which a stream remembers how far it has come. Raises InvalidRequest where that would be one host's
+        own: the job would begin anew on another.
+        """
+        if self.checkpoints:
+            return str(Path(self.checkpoints) / job)
+        if self.runs_elsewhere:
+            raise InvalidRequest(
+                f"The stream {job!r} would keep its checkpoint in {self.home / 'checkpoints'}, which other hosts do not see: set "
+                "SNAPLINE_CHECKPOINTS to a directory that all hosts mount at the same path."
+            )
+        return str(self.home / "checkpoints" / job)
 
     @property
     def dagster_home(self) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from storage import Secret, revealed
+from storage import InvalidRequest, Secret, revealed
 from storage.engines.spark_reader import register
 
 from .class_archive import SPARK_CONF_DIRECTORY, java_options
@@ -42,30 +42,24 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
+_CLUSTER_DEFAULTS = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
-    """The session of this process, with the format `snapline` registered. A second call returns the same one."""
+    """The session of this process, with the format `snapline` registered. A second call returns the same one.
+
+    Raises InvalidRequest for a warehouse that tasks on other hosts would not see.
+    """
     config: dict[str, Any] = dict(_DEFAULTS)
-    # Workers must run the interpreter that has the platform installed.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
+    if settings.runs_elsewhere:
+        _refuse_warehouse_of_home(settings)
     if settings.spark_remote:
         builder = builder.remote(revealed(settings.spark_remote))
     else:
         builder = builder.master(settings.spark_master)
-        if settings.spark_master.startswith("local"):
-            java = java_home(settings.home)
-            config |= _LOCAL_DEFAULTS | {
-                "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
-                "spark.driver.extraJavaOptions": java_options(java),
-            }
-            os.environ["JAVA_HOME"] = str(java)
-            if "SPARK_CONF_DIR" not in os.environ:
-                os.environ["SPARK_CONF_DIR"] = str(SPARK_CONF_DIRECTORY)
-                os.environ.setdefault(
-                    "LOG4J_CONFIGURATION_FILE", str(Path(__file__).parent / "spark_conf" / "log4j2.properties")
-                )
+        config |= _of_driver(settings)
     config |= settings.spark_config
     if not settings.spark_remote:
         _start_java({key: value for key, value in config.items() if not isinstance(value, Secret)})
@@ -77,6 +71,47 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     register(session)
     return session
+
+
+def _refuse_warehouse_of_home(settings: Settings) -> None:
+    """Each host would write files to a disk of its own, and commit what the others do not have."""
+    if settings.warehouse == str(settings.home / "warehouse"):
+        raise InvalidRequest(
+            f"Spark's tasks run on other hosts, which do not see the warehouse {settings.warehouse}: set SNAPLINE_WAREHOUSE to "
+            "a URL such as s3://bucket/warehouse, or to a directory that all hosts mount at the same path."
+        )
+
+
+def _of_driver(settings: Settings) -> dict[str, Any]:
+    """What the driver's JVM is told, whose Java and Python are put into the environment of this process."""
+    java = java_home(settings.home)
+    os.environ["JAVA_HOME"] = str(java)
+    # A Spark of one's own has its own settings, and may have its own options for the JVM.
+    has_own = "SPARK_CONF_DIR" in os.environ or (settings.runs_elsewhere and "SPARK_HOME" in os.environ)
+    if not has_own:
+        os.environ["SPARK_CONF_DIR"] = str(SPARK_CONF_DIRECTORY)
+        os.environ.setdefault(
+            "LOG4J_CONFIGURATION_FILE", str(Path(__file__).parent / "spark_conf" / "log4j2.properties")
+        )
+    if settings.runs_elsewhere:
+        _name_python()
+        return dict(_CLUSTER_DEFAULTS) | ({} if has_own else {_JAVA_OPTIONS: java_options(java)})
+    # Workers must run the interpreter that has the platform installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return _LOCAL_DEFAULTS | {
+        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
+        _JAVA_OPTIONS: java_options(java),
+    }
+
+
+def _name_python() -> None:
+    """Let each host find the platform's interpreter in its own PATH: it may be installed at another path there, and Spark runs
+    it under the same name on all hosts, this one too.
+    """
+    if "PYSPARK_PYTHON" not in os.environ:
+        program = Path(sys.executable)
+        os.environ["PYSPARK_PYTHON"] = "python3" if (program.parent / "python3").exists() else program.name
+        os.environ["PATH"] = os.pathsep.join([str(program.parent), os.environ.get("PATH", os.defpath)])
 
 
 def _start_java(config: Mapping[str, Any]) -> None:

@@ -12,6 +12,8 @@ from ..settings import PROJECT_ROOT, Settings
 _CODE_LOCATION = "platform_assets.definitions"
 # As workspace.yaml says.
 _LOCATION_OF_WORKSPACE = "platform"
+# Where no checkout is, the wheel has it.
+_INSTALLED_CONFIG = Path(__file__).parent.parent / "dagster.yaml"
 _SERVICES = "resources.ui.services"
 
 
@@ -27,7 +29,7 @@ def prepare_dagster_home(settings: Settings) -> Path:
             copy.write(config.read_bytes())
         os.replace(copy.name, home / "dagster.yaml")
     elif not (home / "dagster.yaml").exists():
-        (home / "dagster.yaml").touch()
+        (home / "dagster.yaml").write_bytes(_INSTALLED_CONFIG.read_bytes())
     os.environ["DAGSTER_HOME"] = str(home)
     return home
 

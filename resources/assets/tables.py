@@ -418,7 +418,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
             self.session.settings.warehouse,
             commit_user=job,
             row_kind_column=row_kind_column,
-            checkpoint=str(self.session.settings.home / "checkpoints" / job),
+            checkpoint=self.session.settings.checkpoint(job),
             trigger={"availableNow": True},
             output_mode=output_mode,
             properties=properties,

@@ -30,7 +30,7 @@ class StatementContext:
 
     def checkpoint(self, job: str) -> str:
         """Where a stream remembers how far it has come."""
-        return str(self.session.settings.home / "checkpoints" / job)
+        return self.session.settings.checkpoint(job)
 
     def changed(self, ref: SnapshotRef) -> SnapshotRef:
         """The snapshot that made the rows of another: compactions came after it."""

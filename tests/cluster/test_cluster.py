@@ -1,0 +1,192 @@
+"""The platform on several hosts: a story that two code locations tell together, and what becomes of it when hosts die.
+
+The tests build on each other, in the order in which they stand.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from resources.sql.parsing import parse
+from tests.resources.test_tpch import assert_same
+from tests.tpch import KEYS, QUERIES, generate
+
+from .cluster import BUCKET, Cluster
+from .hosts import ROOT, Host, end
+from .programs import PLAIN_SPARK_JOB, TPCH
+
+MARTS = ("marts.carrier_performance", "marts.daily_delays", "marts.delay_by_weather")
+ROWS = 400_000
+
+
+def test_two_hosts_make_what_a_laptop_makes(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The demo's first month by one code location, the next by the other one, which has the wheel alone."""
+    assert "6 of 6 asset checks passed" in cluster.snapline(cluster.first, "demo", "--partitions", "2013-01", "2013-01")
+    assert "6 of 6 asset checks passed" in cluster.snapline(
+        cluster.second, "demo", "--partitions", "2013-02", "2013-02"
+    )
+    laptop = {
+        **os.environ,
+        "SNAPLINE_HOME": str(tmp_path_factory.mktemp("laptop")),
+        "SNAPLINE_SPARK_MASTER": "local[2]",
+    }
+    run = [sys.executable, "-c", "from resources.cli import main; main()", "demo", "--partitions", "2013-01", "2013-02"]
+    subprocess.run(run, check=True, cwd=ROOT, env=laptop, capture_output=True, timeout=300)
+    for table in ("core.flights", *MARTS):
+        ask = f"SELECT count(*) AS rows, sum(hash(t)) AS content FROM {table} t"
+        words = [sys.executable, "-c", "from resources.cli import main; main()", "query", ask, "--format", "json"]
+        there = subprocess.run(words, check=True, cwd=ROOT, env=laptop, capture_output=True, text=True).stdout
+        here = cluster.snapline(cluster.second, "query", ask, "--format", "json")
+        assert json.loads(here) == json.loads(there), table
+
+
+def test_both_see_the_runs_and_what_was_made_from_what(cluster: Cluster) -> None:
+    ask = "from dagster import DagsterInstance; print(len(DagsterInstance.get().get_runs()))"
+    for host in (cluster.first, cluster.second):
+        assert int(cluster.python(host, "-c", ask, DAGSTER_HOME=str(host.directory / "home" / "dagster"))) == 2
+    said = [cluster.snapline(host, "lineage", "marts.daily_delays") for host in (cluster.first, cluster.second)]
+    assert said[0] == said[1]
+    assert "core.flights@2" in said[0]
+
+
+def test_a_recovery_begins_on_one_host_and_ends_on_the_other(cluster: Cluster) -> None:
+    first, second = cluster.first, cluster.second
+    cluster.snapline(first, "recovery", "start", "fix", "--bad", "raw.flights@1", "--mode", "full")
+    cluster.snapline(second, "recovery", "correct", "fix", "--sql", "DELETE FROM raw.flights WHERE carrier = 'UA'")
+    assert "4 runs on branch fix" in cluster.snapline(second, "recovery", "backfill", "fix", timeout_s=400)
+    assert "Published fix" in cluster.snapline(first, "recovery", "publish", "fix")
+    left = "SELECT count(*) AS rows FROM core.flights WHERE carrier = 'UA'"
+    assert json.loads(cluster.snapline(second, "query", left, "--format", "json")) == [{"rows": 0}]
+    sound(cluster, "core.flights")
+
+
+def test_tpch_has_the_same_answers(cluster: Cluster, tmp_path: Path) -> None:
+    generate("0.01", tmp_path)
+    trees = parse(QUERIES.read_text())
+    queries = [tree.sql("databricks") for tree in trees]
+    given = [tmp_path, json.dumps(KEYS), json.dumps(queries)]
+    answers = json.loads(cluster.python(cluster.first, "-c", TPCH, *given, timeout_s=400).splitlines()[-1])
+    with duckdb.connect() as connection:
+        for name in KEYS:
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{tmp_path / f'{name}.parquet'}')")
+        for tree, answer in zip(trees, answers, strict=True):
+            expected = connection.sql(tree.sql("duckdb")).to_arrow_table().to_pylist()
+            assert_same([*map(_as_read, answer, expected)], [tuple(row.values()) for row in expected])
+
+
+def test_plain_spark_jobs_of_two_hosts_write_to_one_table_beside_compactions(cluster: Cluster) -> None:
+    create = "CREATE TABLE lake.shared (id BIGINT, writer STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2')"
+    cluster.snapline(cluster.first, "sql", "--engine", "duckdb", create)
+    jobs = [
+        begin(cluster, host, name, "-c", PLAIN_SPARK_JOB, name, 10, 1000 * number)
+        for number, (host, name) in enumerate(((cluster.first, "one"), (cluster.second, "two")))
+    ]
+    while any(job.poll() is None for job in jobs):
+        cluster.snapline(cluster.first, "table", "compact", "lake.shared")
+    assert [job.returncode for job in jobs] == [0, 0], logs(cluster)
+    counted = "SELECT writer, count(*) AS rows FROM lake.shared GROUP BY writer ORDER BY writer"
+    rows = json.loads(cluster.snapline(cluster.second, "query", counted, "--format", "json"))
+    assert rows == [{"writer": "one", "rows": 100}, {"writer": "two", "rows": 100}]
+    sound(cluster, "lake.shared")
+
+
+@pytest.mark.parametrize("struck", ["a worker is killed", "the store pauses"])
+def test_a_write_goes_on(cluster: Cluster, struck: str) -> None:
+    table = f"lake.{struck.split()[1]}"
+    job = insert(cluster, table)
+    wait_for_data(cluster, table, job)
+    if struck == "the store pauses":
+        assert cluster.store is not None
+        os.killpg(cluster.store.pid, signal.SIGSTOP)
+        time.sleep(5)
+        os.killpg(cluster.store.pid, signal.SIGCONT)
+    else:
+        end(cluster.workers["worker-1"], signal.SIGKILL)
+    assert job.wait(timeout=300) == 0, logs(cluster)
+    if struck != "the store pauses":
+        cluster.start_worker("worker-1")
+    assert count(cluster, table) == ROWS
+    sound(cluster, table)
+
+
+@pytest.mark.parametrize("struck", ["driver", "store"])
+def test_a_write_that_dies_leaves_nothing_half_and_is_repeated(cluster: Cluster, struck: str) -> None:
+    table = f"lake.of_{struck}"
+    job = insert(cluster, table)
+    wait_for_data(cluster, table, job)
+    if struck == "driver":
+        end(job, signal.SIGKILL)
+    else:
+        assert cluster.store is not None
+        end(cluster.store, signal.SIGKILL)
+        time.sleep(2)
+        cluster.start_store()
+        job.wait(timeout=300)
+    assert count(cluster, table) in (0, ROWS)
+    if count(cluster, table) == 0:
+        assert insert(cluster, table).wait(timeout=300) == 0, logs(cluster)
+    assert count(cluster, table) == ROWS
+    sound(cluster, table)
+
+
+def insert(cluster: Cluster, table: str) -> "subprocess.Popen[bytes]":
+    """Begin to write ROWS rows to a table, by the code location that has the wheel."""
+    statement = (
+        f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT, text STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '4');"
+        f"INSERT INTO {table} SELECT id, repeat(md5(CAST(id AS STRING)), 8) FROM range({ROWS})"
+    )
+    main = "import sys; from resources.cli import main; sys.exit(main())"
+    return begin(cluster, cluster.second, "insert", "-c", main, "sql", "--engine", "spark", statement)
+
+
+def begin(cluster: Cluster, host: Host, name: str, *words: object) -> "subprocess.Popen[bytes]":
+    return host.start([cluster.interpreter(host), *words], f"{name}.log", **cluster.platform(host))
+
+
+def wait_for_data(cluster: Cluster, table: str, job: "subprocess.Popen[bytes]") -> None:
+    """Wait until a task of the job has written a file. Raises AssertionError if it ends before."""
+    database, name = table.split(".")
+    directory = cluster.first.directory / "objects" / BUCKET / "warehouse" / f"{database}.db" / name
+    until = time.monotonic() + 180
+    while not any(directory.glob("bucket-*/*")):
+        assert job.poll() is None and time.monotonic() < until, logs(cluster)
+        time.sleep(0.02)
+
+
+def count(cluster: Cluster, table: str) -> int:
+    rows = json.loads(
+        cluster.snapline(cluster.first, "query", f"SELECT count(*) AS rows FROM {table}", "--format", "json")
+    )
+    return int(rows[0]["rows"])
+
+
+def sound(cluster: Cluster, table: str) -> None:
+    assert "sound" in cluster.snapline(cluster.second, "check", table, "--deep")
+
+
+def logs(cluster: Cluster) -> str:
+    """What the programs of hosts have said last."""
+    written = [path for host in cluster.hosts.values() for path in host.directory.glob("*.log")]
+    return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-2000:]}" for path in written)
+
+
+def _as_read(row: dict[str, Any], expected: dict[str, Any]) -> tuple[Any, ...]:
+    """A row from JSON, with dates and decimals as those of another one."""
+    kinds: list[Callable[[Any], Any]] = [
+        (lambda value: value) if value is None or isinstance(value, str) else _reader(value)
+        for value in expected.values()
+    ]
+    return tuple(kind(value) for kind, value in zip(kinds, row.values(), strict=True))
+
+
+def _reader(like: Any) -> Callable[[Any], Any]:
+    return type(like).fromisoformat if hasattr(like, "isoformat") else type(like)
