@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.utils import is_remote
 
 from ..basis import MERGE, REPLACE_WHERE, Basis
 from ..clock import Clock
@@ -277,7 +278,8 @@ def _planned(
     except PySparkException as error:
         raise _said_by_spark(error) from None
     finally:
-        for view in views:
+        # By now the plan holds what stands behind the views; Spark Connect looks them up later.
+        for view in views if not is_remote() else ():
             spark.catalog.dropTempView(view)
 
 

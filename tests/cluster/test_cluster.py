@@ -5,16 +5,21 @@ The tests build on each other, in the order in which they stand.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+import yaml
+from dagster import DagsterRunStatus
+from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
 from resources.sql.parsing import parse
 from tests.resources.test_tpch import assert_same
@@ -136,6 +141,44 @@ def test_a_write_that_dies_leaves_nothing_half_and_is_repeated(cluster: Cluster,
         assert insert(cluster, table).wait(timeout=300) == 0, logs(cluster)
     assert count(cluster, table) == ROWS
     sound(cluster, table)
+
+
+# Of the client that Dagster offers, in what it calls.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_runs_are_launched_as_the_page_on_deploying_says(cluster: Cluster) -> None:
+    """Webserver and daemon on one host, the code location on the other one, started by the words of the compose file."""
+    services = yaml.safe_load((ROOT / "docs" / "deploy" / "compose.yaml").read_text())["services"]
+    workspace = yaml.safe_load((ROOT / "docs" / "deploy" / "workspace.yaml").read_text())
+    workspace["load_from"][0]["grpc_server"]["host"] = cluster.second.address
+    (cluster.first.directory / "workspace.yaml").write_text(yaml.safe_dump(workspace))
+    for name, host in (("code", cluster.second), ("webserver", cluster.first), ("daemon", cluster.first)):
+        words = services[name]["command"].replace("docs/deploy/workspace.yaml", "workspace.yaml").split()
+        home = {"DAGSTER_HOME": str(host.directory / "dagster")}
+        (host.directory / "dagster").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "dagster.yaml", host.directory / "dagster")
+        host.start(as_module(cluster, host, words), f"{name}.log", **{**cluster.platform(host), **home})
+    client = DagsterGraphQLClient("127.0.0.1", port_number=3000)
+    until, status = time.monotonic() + 120, None
+    run, reason = None, ""
+    while status != DagsterRunStatus.SUCCESS:
+        assert time.monotonic() < until, f"{run} {status} {reason}\n{logs(cluster)}"
+        time.sleep(0.5)
+        try:
+            run = run or client.submit_job_execution("__ASSET_JOB", asset_selection=[["example", "words"]])
+            status = client.get_run_status(run)
+        except DagsterGraphQLClientError as error:
+            # Not all of them are there yet.
+            reason = str(error)
+            continue
+        assert status != DagsterRunStatus.FAILURE, logs(cluster)
+    with urllib.request.urlopen("http://127.0.0.1:3000/snapline/") as page:
+        assert b"example.words" in page.read()
+
+
+def as_module(cluster: Cluster, host: Host, words: list[str]) -> list[object]:
+    """A command by the interpreter of a host, which need not have the programs of the packages in its PATH."""
+    modules = {"dagster": ["-m", "dagster"], "dagster-daemon": ["-m", "dagster._daemon"], "python": []}
+    return [cluster.interpreter(host), *modules[words[0]], *words[1:]]
 
 
 def insert(cluster: Cluster, table: str) -> "subprocess.Popen[bytes]":
