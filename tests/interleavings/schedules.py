@@ -30,7 +30,7 @@ from tests.scale import LONG
 WAREHOUSE = "/warehouse"
 DONE, FAILED = "done", "failed"
 _FINALS_KEPT = 20_000
-_DEATHS = 3
+_DEATHS = 5
 # Files that tables and branches are seen by; holds, lists and data files are told from others by nobody, or left to cleaning.
 _MADE_FOR_GOOD = re.compile(r"/(snapshot/snapshot|schema/schema|tag/tag(?!-snapline-hold)|consumer/consumer)-|/ORIGIN$")
 # What tells a caller to look again, or that others came first, may be answered whenever others are there.

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.java_differs("compared here, value by value, but for what decision 0020 tells"),
 ]
 # One of so many pairs is tried.
-_SHARE = scale.amount(6, 1, full=1)
+_SHARE = scale.amount(12, 1, full=1)
 _NUMBERS = [
     "12",
     " 12 ",
