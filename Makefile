@@ -60,7 +60,7 @@ test-rest: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the others:
 test-all: test test-rest test-cluster interleavings ## Run all of them
 
 test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests with more of what is random
-	@SNAPLINE_TEST_AMOUNT=full $(PYTEST)
+	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) --ignore=tests/cluster
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) $(PAIRS) $(BESIDE)
