@@ -143,17 +143,26 @@ def sources_of(snapshot: Snapshot) -> list[SnapshotRef]:
 
 def offsets_property(ranges: Iterable[TopicRange]) -> dict[str, str]:
     """The snapshot property that names the records of topics that a commit was made from; none for none. Ranges may be empty."""
-    listed = [
-        [each.catalog, each.database, each.table, each.topic, each.partition, each.start, each.end, each.topic_id]
-        for each in sorted(set(ranges))
-        if each.start < each.end
-    ]
-    return {OFFSETS_PROPERTY: json.dumps(listed, ensure_ascii=False)} if listed else {}
+    listed = ranges_text(each for each in ranges if each.start < each.end)
+    return {OFFSETS_PROPERTY: listed} if listed != "[]" else {}
 
 
 def offsets_of(snapshot: Snapshot) -> list[TopicRange]:
-    """The records of topics that a snapshot was made from, as its properties tell. What is no such record there is left out."""
-    text = (snapshot.properties or {}).get(OFFSETS_PROPERTY)
+    """The records of topics that a snapshot was made from, as its properties tell."""
+    return ranges_of_text((snapshot.properties or {}).get(OFFSETS_PROPERTY))
+
+
+def ranges_text(ranges: Iterable[TopicRange]) -> str:
+    """Ranges as a property keeps them."""
+    listed = [
+        [each.catalog, each.database, each.table, each.topic, each.partition, each.start, each.end, each.topic_id]
+        for each in sorted(set(ranges))
+    ]
+    return json.dumps(listed, ensure_ascii=False)
+
+
+def ranges_of_text(text: str | None) -> list[TopicRange]:
+    """The ranges of a `ranges_text`. What is none there is left out."""
     try:
         listed = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -9,8 +9,8 @@ from ..errors import Unsupported
 from ..identifier import Identifier
 from ..kafka.client import topic_ids
 from ..kafka.definition import CONNECTORS, KafkaColumn, KafkaTable
-from ..kafka.options import options_of_reads
-from ..kafka.ranges import OffsetRange, bounded_ranges
+from ..kafka.options import KafkaOptions, options_of_reads
+from ..kafka.ranges import OffsetRange, bounded_ranges, end_offsets, ranges_after, refuse_other_topics
 from ..kafka.read import KafkaScan
 from ..kafka.table_checks import check_table, check_writable
 from ..kafka.write import write_rows
@@ -26,6 +26,7 @@ __all__ = [
     "TopicReading",
     "check_topic_table",
     "check_topic_writable",
+    "ends_of_topic",
     "holds_changes",
     "options_of_reads",
     "read_topic",
@@ -67,10 +68,14 @@ def scan_topic(table: KafkaTable, columns: Sequence[str] | None = None) -> tuple
 
 @dataclass
 class TopicReading:
-    """A read of a Kafka table that is bounded once: whatever is read of it, and however often, are the same records."""
+    """A read of a Kafka table that is bounded once: whatever is read of it, and however often, are the same records.
+
+    `after`: what was read before, of every partition; then it is read on from there.
+    """
 
     table: KafkaTable
     catalog: str
+    after: Sequence[TopicRange] = ()
     _ranges: list[OffsetRange] | None = field(default=None, init=False)
     _ids: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -100,10 +105,24 @@ class TopicReading:
 
     def _bounded(self) -> list[OffsetRange]:
         if self._ranges is None:
-            options = KafkaScan.of(self.table, DuckDbJson(), ()).checked.options
-            self._ranges = bounded_ranges(options, str(self.table.identifier))
-            self._ids = topic_ids(options.client, options.topics)
+            options, name = _options(self.table), str(self.table.identifier)
+            if self.after:
+                self._ids = refuse_other_topics(options, name, {each.topic: each.topic_id for each in self.after})
+                position = {(each.topic, each.partition): each.end for each in self.after}
+                self._ranges = ranges_after(options, name, position)
+            else:
+                self._ranges = bounded_ranges(options, name)
+                self._ids = topic_ids(options.client, options.topics)
         return self._ranges
+
+
+def ends_of_topic(table: KafkaTable) -> dict[str, int]:
+    """How far each partition of a Kafka table can be read now, by `topic/0`."""
+    return {f"{topic}/{partition}": end for (topic, partition), end in sorted(end_offsets(_options(table)).items())}
+
+
+def _options(table: KafkaTable) -> KafkaOptions:
+    return check_table(table, DuckDbJson()).options
 
 
 def holds_changes(table: KafkaTable) -> bool:

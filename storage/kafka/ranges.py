@@ -62,6 +62,19 @@ def bound_offsets(options: KafkaOptions) -> Offsets | None:
         }
 
 
+def ranges_after(options: KafkaOptions, name: str, position: Offsets) -> list[OffsetRange]:
+    """What has come since a position, up to the bound if there is one; a partition that is new, from its first record on. Raises
+    InvalidRequest for what is gone.
+    """
+    ends, bound = end_offsets(options), bound_offsets(options)
+    if bound is not None:
+        ends = {place: min(end, bound[place]) for place, end in ends.items()}
+    begun = {place: position.get(place, 0) for place in ends}
+    ranges = sorted(OffsetRange(*place, start, max(start, ends[place])) for place, start in begun.items())
+    refuse_gone(options, name, ranges)
+    return ranges
+
+
 def end_offsets(options: KafkaOptions) -> Offsets:
     """Behind the last record of each partition that can be read now: of a transaction that is open none can."""
     with consumer(options.client, options.isolation) as client:

@@ -33,6 +33,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "option_texts",
             "retractable",
             "storage_options",
+            "topic_range",
         },
         {"option_declaration", "accepted_values", "file_formats"},
         {"retention_options", "iceberg_options"},

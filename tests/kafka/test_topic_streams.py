@@ -234,10 +234,10 @@ def test_a_batch_insert_knows_its_offsets(session: Session, define: Define, send
     assert made.topic_id and (made.database, made.table, made.topic) == ("default", "events", topic)
     session.rebuild_lineage()
     assert len(session.lineage_store.offsets(topic=topic)) == 2
-    told = session.sql(
+    offsets = session.sql(
         "SELECT topic, `partition`, offset_start, offset_end FROM paimon.source_offset_lineage", "duckdb"
     )
-    assert told.rows is not None and told.rows.to_pylist()[0] == {
+    assert offsets.rows is not None and offsets.rows.to_pylist()[0] == {
         "topic": topic,
         "partition": 0,
         "offset_start": 0,
@@ -292,6 +292,8 @@ def test_a_stream_in_python(session: Session, define: Define, send: Send, tmp_pa
         read_topic_stream(spark, events, "paimon")
     with pytest.raises(StorageError, match="has no option 'rows'"):
         read_topic_stream(spark, events, "paimon", {"rows": "1"}, kinds=True)
+    with pytest.raises(StorageError, match=r"default\.events is a Kafka table, which no stream writes"):
+        session.sql("SET 'execution.runtime-mode' = 'streaming'; INSERT INTO events VALUES (1, 'a')", "duckdb")
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY NOT ENFORCED, state STRING)", "duckdb")
     frame = read_topic_stream(spark, events, "paimon", kinds=True, order=True)
     write_stream(
