@@ -40,7 +40,7 @@ LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_re
   tests/storage/test_hostile_fuzz.py tests/contracts/test_versitygw_faults.py
 REST := tests/kafka tests/crash tests/model tests/interleavings tests/interop tests/platform_assets
 
-.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka versitygw test-cluster
+.PHONY: help demo ui test interleavings test-rest test-all test-full test-long java interop browser pictures lint measure benchmark locks docs site sbom clean kafka versitygw test-cluster kafka-demo
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ java: $(JAVA_READY) ## Build what runs Java Paimon in the tests; needs mvn and a
 kafka: $(KAFKA_READY) ## Fetch a Kafka broker for the tests; needs mvn and Java 17 or newer
 
 versitygw: $(VERSITYGW_READY) ## Build a server that speaks S3 for the tests of object stores; needs Go 1.21 or newer
+
+kafka-demo: $(TEST_READY) $(KAFKA_READY) ## Stream the flights of a day from a topic into a table with a log, and on into a mart
+	@$(BIN)/python -m tests.kafka.demo
 
 interop: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) $(JAVA_READY) ## Build it and try the format against Java Paimon and pypaimon
 	@SNAPLINE_TEST_PAIMON=$(PAIMON) $(PYTEST) tests/interop

@@ -3,19 +3,25 @@
 from .carried_on import KnownSnapshots, carried_from
 from .comparison import AncestryComparison, Parting, compare_ancestries
 from .current_names import current_columns, current_sources
-from .drawing import dot, mermaid, rows, text_tree
+from .drawing import dot, mermaid, rows, text_tree, topic_texts
 from .entities import (
     NAME_LENGTH,
     ColumnLineage,
     JobStartup,
+    OffsetLineage,
     SnapshotLineage,
     SourceColumn,
     TableLineage,
     columns_of,
     columns_property,
     is_of_main,
+    offsets_of,
+    offsets_property,
+    ranges_of_text,
+    ranges_text,
     sources_of,
     sources_property,
+    startups_of,
     was_replaced,
 )
 from .forget import forget
@@ -46,6 +52,7 @@ __all__ = [
     "LineageRecorder",
     "LineageStore",
     "LineageUnavailable",
+    "OffsetLineage",
     "Parting",
     "SnapshotLineage",
     "SourceColumn",
@@ -72,7 +79,11 @@ __all__ = [
     "made_from",
     "mermaid",
     "neighbour_tables",
+    "offsets_of",
+    "offsets_property",
     "open_lineage_store",
+    "ranges_of_text",
+    "ranges_text",
     "reached",
     "rebuild",
     "reconcile",
@@ -81,8 +92,10 @@ __all__ = [
     "sinks_at",
     "sources_of",
     "sources_property",
+    "startups_of",
     "stopping_nobody",
     "text_tree",
+    "topic_texts",
     "trace",
     "trial_branch",
     "was_replaced",

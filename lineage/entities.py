@@ -8,18 +8,23 @@ now belongs to another is told by its commit time, which becomes part of its bra
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import Literal
 
-from storage import MAIN_BRANCH, Snapshot, SnapshotRef
+from storage import MAIN_BRANCH, Snapshot, SnapshotRef, TopicRange
 
 Side = Literal["source", "sink"]
 # Keys of the snapshot properties that list the snapshots it was made from, and the columns.
 SOURCES_PROPERTY = "snapline.sources"
 COLUMNS_PROPERTY = "snapline.columns"
+# And the one that lists the records of topics.
+OFFSETS_PROPERTY = "snapline.offsets"
+# What Kafka allows; others in somebody else's snapshot are no topics.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Characters of a name that every database keeps: MySQL takes 3072 bytes for a key, four names of four bytes a character.
 NAME_LENGTH = 190
 _EPOCH = datetime(1970, 1, 1)
@@ -76,8 +81,31 @@ class ColumnLineage:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class OffsetLineage:
+    """A job consumed records of a partition of a topic at a barrier, through a Kafka table: from an offset to before another."""
+
+    job: str
+    barrier_id: int
+    database: str
+    table: str
+    topic: str
+    partition: int
+    offset_start: int
+    offset_end: int
+    topic_id: str
+    create_time: datetime
+
+    def range_in(self, catalog: str) -> TopicRange:
+        """What was read, of a catalog."""
+        offsets = self.partition, self.offset_start, self.offset_end
+        return TopicRange(catalog, self.database, self.table, self.topic, *offsets, self.topic_id)
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class JobStartup:
-    """The snapshot of a table that a job began with."""
+    """The snapshot of a table that a job began with. Of a Kafka table: `branch` is a partition, `topic/0`, and `snapshot_id` the
+    offset.
+    """
 
     job: str
     database: str
@@ -111,6 +139,49 @@ def sources_of(snapshot: Snapshot) -> list[SnapshotRef]:
     """The snapshots that a snapshot was made from, as its properties tell."""
     text = (snapshot.properties or {}).get(SOURCES_PROPERTY)
     return [SnapshotRef(*row) for row in json.loads(text)] if text else []
+
+
+def offsets_property(ranges: Iterable[TopicRange]) -> dict[str, str]:
+    """The snapshot property that names the records of topics that a commit was made from; none for none. Ranges may be empty."""
+    listed = ranges_text(each for each in ranges if each.start < each.end)
+    return {OFFSETS_PROPERTY: listed} if listed != "[]" else {}
+
+
+def offsets_of(snapshot: Snapshot) -> list[TopicRange]:
+    """The records of topics that a snapshot was made from, as its properties tell."""
+    return ranges_of_text((snapshot.properties or {}).get(OFFSETS_PROPERTY))
+
+
+def ranges_text(ranges: Iterable[TopicRange]) -> str:
+    """Ranges as a property keeps them."""
+    listed = [
+        [each.catalog, each.database, each.table, each.topic, each.partition, each.start, each.end, each.topic_id]
+        for each in sorted(set(ranges))
+    ]
+    return json.dumps(listed, ensure_ascii=False)
+
+
+def ranges_of_text(text: str | None) -> list[TopicRange]:
+    """The ranges of a `ranges_text`. What is none there is left out."""
+    try:
+        listed = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return []
+    rows = listed if isinstance(listed, list) else []
+    return [TopicRange(*row) for row in rows if _is_range(row)]
+
+
+def _is_range(row: object) -> bool:
+    if not isinstance(row, list) or len(row) != 8:
+        return False
+    numbers = row[4:7]
+    are_numbers = all(isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers)
+    return are_numbers and all(isinstance(row[at], str) for at in (0, 1, 2, 3, 7)) and bool(_TOPIC.fullmatch(row[3]))
+
+
+def startups_of(ranges: Iterable[TopicRange]) -> list[SnapshotRef]:
+    """Where a job begins that reads ranges first, in the form of `JobStartup`."""
+    return [SnapshotRef(each.catalog, each.database, each.table, each.place, each.start) for each in ranges]
 
 
 # Catalog, database, table and name of a column.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from storage import MAIN_BRANCH, SnapshotRef
+from storage import MAIN_BRANCH, SnapshotRef, TopicRange
 
 from .entities import Side, SnapshotLineage, is_of_main
 from .store import LineageStore
@@ -38,6 +38,12 @@ class LineageGraph:
     root: SnapshotRef
     direction: Direction
     edges: tuple[Edge, ...]
+    # Upstream: what the snapshots were made from of topics.
+    topics: tuple[tuple[SnapshotRef, TopicRange], ...] = ()
+
+    def ranges_of(self, ref: SnapshotRef) -> list[TopicRange]:
+        """The records of topics that a snapshot was made from."""
+        return [topic_range for sink, topic_range in self.topics if sink == ref]
 
     def next_to(self, ref: SnapshotRef) -> list[SnapshotRef]:
         """The snapshots one hop further, in order."""
@@ -59,6 +65,7 @@ def trace(
     near: Side = "sink" if direction == "up" else "source"
     far: Side = "source" if direction == "up" else "sink"
     edges: set[Edge] = set()
+    topics: set[tuple[SnapshotRef, TopicRange]] = set()
     seen = {ref}
     # The names of the snapshot that is asked about: also main's, and those on branches that began with it.
     own = {*same_snapshot(stores, ref), ref} if direction == "down" else {ref}
@@ -74,6 +81,8 @@ def trace(
         asked = {*frontier, *(each for each, name in named_refs.items() if name in frontier)}
         for row, ref_met in rows_of(stores, near, sorted(asked)):
             barriers.setdefault((row.job, row.barrier_id), []).append(named_refs.get(ref_met, ref_met))
+        if direction == "up":
+            topics |= _ranges_at(stores, barriers)
         met = [(row, row.ref(catalog)) for catalog, store in stores.items() for row in rows_at(store, far, barriers)]
         named_refs.update(named_by_main(stores, on_branches(other for _, other in met)) | dict.fromkeys(own, ref))
         for row, ref_met in met:
@@ -85,7 +94,24 @@ def trace(
             reached.add(other)
         frontier = sorted(reached - seen)
         seen |= reached
-    return LineageGraph(ref, direction, tuple(sorted(edges)))
+    return LineageGraph(ref, direction, tuple(sorted(edges)), tuple(sorted(topics)))
+
+
+def _ranges_at(
+    stores: Mapping[str, LineageStore], barriers: Mapping[tuple[str, int], list[SnapshotRef]]
+) -> set[tuple[SnapshotRef, TopicRange]]:
+    """What the barriers of snapshots consumed of topics, by snapshot."""
+    ids_by_job: dict[str, list[int]] = {}
+    for job, barrier in barriers:
+        ids_by_job.setdefault(job, []).append(barrier)
+    return {
+        (sink, row.range_in(catalog))
+        for catalog, store in stores.items()
+        for job, ids in ids_by_job.items()
+        for start in range(0, len(ids), MOST_KEYS)
+        for row in store.offsets(job=job, barrier_id=ids[start : start + MOST_KEYS])
+        for sink in barriers[row.job, row.barrier_id]
+    }
 
 
 def same_snapshot(stores: Mapping[str, LineageStore], ref: SnapshotRef) -> set[SnapshotRef]:

@@ -60,8 +60,8 @@ def stopping_nobody() -> Iterator[None]:
         error.say_once()
 
 
-# What a store is asked for; `newest` it need not have of its own.
-_CALLS = LineageStore.__abstractmethods__ | {"newest"}
+# What a store is asked for; the last ones it need not have of its own.
+_CALLS = LineageStore.__abstractmethods__ | {"newest", "store_offsets", "offsets"}
 
 
 class GuardedStore:

@@ -32,12 +32,17 @@ def _add_columns_and_progress(connection: Connection) -> None:
         schema.sink_by_time.create(connection)
 
 
+def _add_offsets(connection: Connection) -> None:
+    """Version 3: the records of topics that commits were made from."""
+    _create(connection, schema.source_offset_lineage)
+
+
 def _create(connection: Connection, *tables: Table) -> None:
     schema.metadata.create_all(connection, tables=[*tables])
 
 
 # What leads from the version before to each version.
-_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_columns_and_progress}
+_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_columns_and_progress, 3: _add_offsets}
 CURRENT_VERSION = max(_STEPS)
 
 

@@ -24,6 +24,7 @@ from .entities import (
     NAME_LENGTH,
     ColumnLineage,
     JobStartup,
+    OffsetLineage,
     Reconciled,
     Side,
     SnapshotLineage,
@@ -31,6 +32,7 @@ from .entities import (
     columns_of,
     commit_time,
     moment_of_ms,
+    offsets_of,
     replaced_branch,
     sources_of,
 )
@@ -196,6 +198,7 @@ class LineageRecorder:
         if self._tables:
             self._record_tables(commits, noted)
         if self._snapshots and commits:
+            self._record_offsets(commits, noted)
             self._record_snapshots(commits, noted)
         noted.raise_failure()
 
@@ -213,6 +216,20 @@ class LineageRecorder:
                 NAME_LENGTH,
             )
         return long is None
+
+    def _record_offsets(self, commits: Sequence[Commit], noted: "ToldApart") -> None:
+        """The records of topics that commits were made from."""
+        offset_rows: dict[str, list[OffsetLineage]] = {}
+        for commit in commits:
+            for each in offsets_of(commit.snapshot):
+                ref = SnapshotRef(each.catalog, each.database, each.table, each.topic, each.start)
+                if each.catalog in self._stores and self._keeps(ref):
+                    place = each.database, each.table, each.topic, each.partition, each.start, each.end, each.topic_id
+                    row = OffsetLineage(commit.job, commit.snapshot.commit_identifier, *place, commit.moment)
+                    offset_rows.setdefault(each.catalog, []).append(row)
+        for catalog, listed in offset_rows.items():
+            with noted.apart():
+                self._stores[catalog].store_offsets(listed)
 
     def _record_snapshots(self, commits: Sequence[Commit], noted: "ToldApart") -> None:
         with noted.apart():

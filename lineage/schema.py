@@ -54,6 +54,18 @@ sink_job_lineage = _job_lineage("sink_job_lineage")
 source_snapshot_lineage = _snapshot_lineage("source_snapshot_lineage", snapshot_in_key=True)
 sink_snapshot_lineage = _snapshot_lineage("sink_snapshot_lineage", snapshot_in_key=False)
 sink_by_time = Index("sink_snapshot_lineage_by_time", sink_snapshot_lineage.c.create_time)
+source_offset_lineage = Table(
+    "source_offset_lineage",
+    metadata,
+    _job(),
+    Column("barrier_id", _LONG, primary_key=True, autoincrement=False),
+    *(Column(name, _NAME, primary_key=True) for name in ("database", "table", "topic")),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("offset_start", _LONG, primary_key=True, autoincrement=False),
+    Column("offset_end", _LONG, nullable=False),
+    Column("topic_id", _NAME, nullable=False),
+    Column("create_time", _TIME, nullable=False),
+)
 job_startup = Table(
     "job_startup", metadata, _job(), *_place(), Column("snapshot_id", _LONG, autoincrement=False, nullable=False)
 )

@@ -22,6 +22,7 @@ from .entities import (
     NAME_LENGTH,
     ColumnLineage,
     JobStartup,
+    OffsetLineage,
     Reconciled,
     Side,
     SnapshotLineage,
@@ -91,6 +92,9 @@ class SqlLineageStore(LineageStore):
     def store_startups(self, rows: Iterable[JobStartup]) -> None:
         self._insert(schema.job_startup, [asdict(row) for row in rows])
 
+    def store_offsets(self, rows: Iterable[OffsetLineage]) -> None:
+        self._insert(schema.source_offset_lineage, [asdict(row) for row in rows])
+
     def store_reconciled(self, row: Reconciled) -> None:
         self._insert(schema.reconciled, [asdict(row)], replaced=("snapshot_id", "snapshot_time"))
 
@@ -128,6 +132,9 @@ class SqlLineageStore(LineageStore):
     def startups(self, **where: Any) -> Sequence[JobStartup]:
         return self._select(schema.job_startup, JobStartup, where)
 
+    def offsets(self, **where: Any) -> Sequence[OffsetLineage]:
+        return self._select(schema.source_offset_lineage, OffsetLineage, where)
+
     def reconciled(self, **where: Any) -> Sequence[Reconciled]:
         return self._select(schema.reconciled, Reconciled, where)
 
@@ -137,9 +144,9 @@ class SqlLineageStore(LineageStore):
 
     def delete_snapshots(self, job: str, barrier_ids: Sequence[int] | None = None) -> int:
         where: dict[str, Any] = {"job": job}
-        return self._delete(
-            _SNAPSHOTS.values(), where if barrier_ids is None else where | {"barrier_id": list(barrier_ids)}
-        )
+        if barrier_ids is not None:
+            where |= {"barrier_id": list(barrier_ids)}
+        return self._delete([*_SNAPSHOTS.values(), schema.source_offset_lineage], where)
 
     def delete_startups(self, job: str) -> int:
         return self._delete([schema.job_startup], {"job": job})

@@ -11,7 +11,7 @@ from typing import Any
 
 from storage import InvalidRequest, extension_names, load_extension
 
-from .entities import ColumnLineage, JobStartup, Reconciled, Side, SnapshotLineage, TableLineage
+from .entities import ColumnLineage, JobStartup, OffsetLineage, Reconciled, Side, SnapshotLineage, TableLineage
 from .jdbc_url import kind_of
 
 ENTRY_POINT_GROUP = "snapline.lineage_stores"
@@ -51,6 +51,10 @@ class LineageStore(ABC):
     def store_startups(self, rows: Iterable[JobStartup]) -> None:
         """Remember the versions that a job began with. The first of a job and table stays."""
 
+    def store_offsets(self, rows: Iterable[OffsetLineage]) -> None:
+        """Remember which records of topics jobs consumed. A store that has no place for them leaves them out."""
+        return
+
     @abstractmethod
     def store_reconciled(self, row: Reconciled) -> None:
         """Remember, in place of what was known, how far a branch was read."""
@@ -85,6 +89,10 @@ class LineageStore(ABC):
     @abstractmethod
     def startups(self, **where: Any) -> Sequence[JobStartup]:
         """The snapshot of each table that jobs began with, in the order of the fields of JobStartup."""
+
+    def offsets(self, **where: Any) -> Sequence[OffsetLineage]:
+        """Which records of topics jobs consumed, in the order of the fields of OffsetLineage; `where` names those fields."""
+        return []
 
     @abstractmethod
     def reconciled(self, **where: Any) -> Sequence[Reconciled]:

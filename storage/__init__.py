@@ -83,6 +83,7 @@ from .secret import (
 from .snapshots import CommitSummary
 from .table import Table
 from .table_names import new_table_name
+from .topic_range import TopicRange
 from .views import View, ViewColumn
 from .warehouse_check import Unpublished
 from .write.commit_id import CommitId
@@ -149,6 +150,7 @@ __all__ = [
     "Table",
     "TableOptions",
     "TakenNewest",
+    "TopicRange",
     "Unfinished",
     "Unpublished",
     "Unsupported",

@@ -12,6 +12,7 @@ import dagster as dg
 
 from lineage import RUN_PROPERTY, sources_of
 from storage import InvalidRequest, Snapshot, Table
+from storage.engines.kafka_rows import ends_of_topic
 
 from ..warehouse.snapshot_properties import STATEMENT_PROPERTY
 from .declared import check_sensor, check_types, named_table, named_tables, refuse_unknown_argument
@@ -27,9 +28,11 @@ _OF_THE_TABLE = ("key", "key_prefix", "name")
 
 
 def external_table(name: str, *, description: str | None = None, **spec_arguments: Any) -> dg.SourceAsset:
-    """An observable source asset for a table that another program writes in the format, Paimon's own jobs for example.
+    """An observable source asset for a table that another program writes in the format, Paimon's own jobs for example, or for a
+    Kafka table.
 
-    Observing it reports the newest snapshot that changed rows, so that what was made from an older one is stale. Further
+    Observing it reports the newest snapshot that changed rows, or how far the topic goes, so that what was made from an older
+    one is stale. Further
     arguments go to `dagster.observable_source_asset`. Raises InvalidRequest for what is no name of a table, and for arguments
     that are not those.
     """
@@ -47,6 +50,10 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
             **({"group_name": identifier.database} | spec_arguments),
         )
         def observe(context: dg.OpExecutionContext, tables: TablesResource) -> dg.ObserveResult:
+            topic = tables.topic(name)
+            if topic is not None:
+                ends = ends_of_topic(topic)
+                return dg.ObserveResult(data_version=dg.DataVersion(_version_of(ends)), metadata={"offsets": ends})
             table = tables.session.table(name)
             ref = table.last_change()
             if ref is None:
@@ -63,6 +70,11 @@ def external_table(name: str, *, description: str | None = None, **spec_argument
             return dg.ObserveResult(data_version=dg.DataVersion(ref.data_version), metadata=metadata)
 
     return observe
+
+
+def _version_of(ends: Mapping[str, int]) -> str:
+    """The data version of a topic: how far each partition goes."""
+    return ";".join(f"{place}@{end}" for place, end in ends.items())
 
 
 def _check_passed(subject: str, given: Mapping[str, Any]) -> None:
@@ -103,23 +115,33 @@ def external_table_sensor(
         name=name, target=target, minimum_interval_seconds=minimum_interval_seconds, default_status=default_status
     )
     def look(context: dg.SensorEvaluationContext, tables: TablesResource) -> dg.SensorResult | dg.SkipReason:
-        newest = {}
+        newest: dict[str, tuple[str, dict[str, Any]]] = {}
+        moments: dict[str, str] = {}
         for table_name in names:
+            topic = tables.topic(table_name)
+            if topic is not None:
+                ends = ends_of_topic(topic)
+                if any(ends.values()):
+                    newest[table_name] = _version_of(ends), {"offsets": ends}
+                continue
             ref = tables.session.table(table_name).last_change() if tables.session.catalog.exists(table_name) else None
             if ref is not None:
-                newest[table_name] = ref
-        cursor = ",".join(f"{each}={ref.data_version}:{ref.time_ms}" for each, ref in newest.items())
+                facts = {"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)}
+                newest[table_name] = ref.data_version, facts
+                moments[table_name] = f":{ref.time_ms}"
+        marks = {each: f"{each}={version}{moments.get(each, '')}" for each, (version, _) in newest.items()}
+        cursor = ",".join(marks.values())
         if cursor == (context.cursor or ""):
             return dg.SkipReason(f"Nothing new in {', '.join(names)}.")
         before = set((context.cursor or "").split(","))
-        new = {each: ref for each, ref in newest.items() if f"{each}={ref.data_version}:{ref.time_ms}" not in before}
+        new = {each: newest[each] for each, mark in marks.items() if mark not in before}
         events = [
             dg.AssetObservation(
                 dg.AssetKey(name.split(".")),
-                metadata={"snapshot": ref.snapshot_id, "branch": ref.branch, **page_metadata(ref)},
-                tags={"dagster/data_version": ref.data_version},
+                metadata=facts,
+                tags={"dagster/data_version": version},
             )
-            for name, ref in new.items()
+            for name, (version, facts) in new.items()
         ]
         requests = [dg.RunRequest(run_key=cursor)] if new else []
         return dg.SensorResult(run_requests=requests, cursor=cursor, asset_events=events)

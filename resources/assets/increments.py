@@ -7,7 +7,7 @@ import pyarrow as pa
 from lineage import (
     sources_of,
 )
-from storage import NotFound, SnapshotRef, Table, Unsupported
+from storage import NotFound, Snapshot, SnapshotRef, Table, Unsupported
 
 from ..session import Session
 from ..warehouse.snapshot_properties import CODE_PROPERTY
@@ -18,10 +18,14 @@ _ROWS_WORTH_READING_ALL = 100_000
 
 @dataclass(frozen=True)
 class Increment:
-    """The rows of an input that an incremental asset has not read, or None if it has to read all of it; and the reason."""
+    """The rows of an input that an incremental asset has not read, or None if it has to read all of it; and the reason.
+
+    `is_all`: the rows are all that there are, and take the place of the table's.
+    """
 
     rows: pa.Table | None
     reason: str
+    is_all: bool = False
 
 
 class ReadAll(Exception):
@@ -49,6 +53,15 @@ def consumed(session: Session, code_version: str, sink: str, job: str, ref: Snap
     """The snapshot of a source that the newest rows of an asset's table were made from, and the one that has these rows. Raises
     ReadAll if that is not the whole story of them.
     """
+    snapshot = own_newest(session, code_version, sink, job)
+    for source in sources_of(snapshot):
+        if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
+            return source, snapshot.id
+    raise ReadAll(f"snapshot {snapshot.id} of {sink} was not made from {ref.table_name}")
+
+
+def own_newest(session: Session, code_version: str, sink: str, job: str) -> Snapshot:
+    """The newest change of an asset's table, if the asset has made it as it is now. Raises ReadAll."""
     made = session.table(sink).last_change() if session.catalog.exists(sink) else None
     snapshot = None if made is None else session.table(sink).snapshot(made.snapshot_id)
     if snapshot is None:
@@ -57,10 +70,7 @@ def consumed(session: Session, code_version: str, sink: str, job: str, ref: Snap
         raise ReadAll(f"snapshot {snapshot.id} of {sink} was written by {snapshot.commit_user}")
     if (snapshot.properties or {}).get(CODE_PROPERTY) != code_version:
         raise ReadAll(f"the code has changed since snapshot {snapshot.id} of {sink}")
-    for source in sources_of(snapshot):
-        if (source.database, source.table, source.branch) == (ref.database, ref.table, ref.branch):
-            return source, snapshot.id
-    raise ReadAll(f"snapshot {snapshot.id} of {sink} was not made from {ref.table_name}")
+    return snapshot
 
 
 def _refuse_more_than_all(table: Table, known: SnapshotRef, ref: SnapshotRef) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+import dagster as dg
 import pyarrow as pa
 
 from storage import AddColumn, AlreadyExists, ChangeType, InvalidRequest, SchemaChange, StorageError, Table
@@ -91,3 +92,15 @@ def _refusal(table: Table, new: Sequence[pa.Field], wider: Sequence[ChangeType])
         "on_schema_change='add' to add new columns (null in the rows that are there), 'evolve' to widen types too; or leave "
         f"them out. Columns of the table: {', '.join(table.schema.column_names)}."
     )
+
+
+def columns_told(
+    context: dg.AssetExecutionContext, table: Table, altered: list[str], null: list[str]
+) -> dict[str, str]:
+    """What became of columns, for the metadata of a run; its log says it too."""
+    column_changes = {
+        name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what
+    }
+    for name, what in column_changes.items():
+        context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {what}")
+    return column_changes

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from storage import CommitId, Table
+from storage import CommitId, Snapshot, Table
 
 from .provenance import is_reported
 
@@ -74,3 +74,15 @@ def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
         backfill = backfill_record.tags.get(_PARENT_BACKFILL_TAG) if backfill_record and backfill_record.tags else None
         if backfill:
             yield from context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill}))
+
+
+def unless_long_ago(
+    context: dg.AssetExecutionContext, snapshot: Snapshot | None, commit_id: CommitId, what: str
+) -> Snapshot | None:
+    """The snapshot of a commit; None, and a warning, if it landed so long ago that it has expired."""
+    if snapshot is None or commit_id.made(snapshot):
+        return snapshot
+    context.log.warning(
+        f"commit {commit_id.identifier} of {what} landed long ago, and its snapshot has expired: nothing is committed again"
+    )
+    return None

@@ -21,6 +21,7 @@ from typing import Any
 import dagster as dg
 
 from storage import InvalidRequest, StorageError
+from storage.engines.spark_types import spark_schema
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
 from .asset_arguments import mapping, table_description
@@ -171,20 +172,26 @@ class TableAsset:
         self, context: dg.AssetExecutionContext, tables: TablesResource, config: dg.Config | None
     ) -> dg.MaterializeResult[Any]:
         # All inputs are pinned before the first is read.
+        topics = {table for table in self.inputs.values() if tables.topic(table) is not None}
         for table in self.inputs.values():
-            tables.pin(context, table)
+            if table not in topics:
+                tables.pin(context, table)
         source = None if self.incremental is None else self.inputs[self.incremental]
         increment = None if source is None else tables.increment(context, source, self.name, self.key)
         came = None if increment is None else increment.rows
+        is_all = increment is not None and (came is None or increment.is_all)
 
         def read(table: str, in_arrow: bool) -> Any:
+            if table in topics:
+                rows = came if came is not None and table == source else tables.read_topic(context, table)
+                return rows if in_arrow else tables.spark.spark_session.createDataFrame(rows, spark_schema(rows.schema))
             if came is not None and table == source:
                 return came if in_arrow else tables.spark.spark_session.createDataFrame(came)
             return (tables.read_arrow if in_arrow else tables.read)(context, table)
 
         keys = [] if self.partitions_def is None else list(context.partition_keys)
         # What comes on top is added; without it the table is made as a whole.
-        mode = self.mode if source is None else OVERWRITE_TABLE if came is None else APPEND
+        mode = self.mode if source is None else OVERWRITE_TABLE if is_all else APPEND
         with _in_one_line():
             rows = self.rows(read, context, lambda: tables.spark.spark_session, config)
             result = tables.write(

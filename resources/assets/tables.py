@@ -27,7 +27,7 @@ from lineage import (
     columns_property,
     sources_property,
 )
-from storage import CommitId, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -45,10 +45,11 @@ from .materialization import Materialization, check_tags, tag_name
 from .partition_tags import tags_property
 from .provenance import made_from, provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
-from .schema_policy import REFUSE, left_null, with_columns_of
+from .schema_policy import REFUSE, columns_told, left_null, with_columns_of
 from .spark_column_lineage import column_sources, marked
-from .step_commit import BACKFILL_TAG, Context, code_version_of, step_commit_id, step_of
+from .step_commit import BACKFILL_TAG, Context, code_version_of, step_commit_id, step_of, unless_long_ago
 from .table_declaration import TableDefinition, unless_left_empty
+from .topic_inputs import TopicReads, topics_metadata
 
 # A run with this tag starts at the versions that another run, or any job, started at.
 STARTUP_TAG = "snapline/startup-of"
@@ -84,6 +85,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
     _pins: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
     _reads: dict[tuple[str, ...], dict[SnapshotRef, None]] = PrivateAttr(default_factory=dict)
     _grown_from: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
+    _topics: TopicReads = PrivateAttr(default_factory=TopicReads)
 
     def __init__(self, **fields: Any) -> None:
         refuse_unknown_fields("TablesResource", type(self).model_fields, fields)
@@ -106,6 +108,16 @@ class TablesResource(dg.ConfigurableResource[Any]):
         return self._session
 
     # --- reading
+
+    def topic(self, name: str) -> KafkaTable | None:
+        """The Kafka table of a name, if it is one."""
+        return self.session.catalog.kafka_tables.get(name)
+
+    def read_topic(self, context: Context, name: str) -> pa.Table:
+        """The rows of a Kafka table, up to where its topic ends now unless it has a bound; computed columns are left out. What
+        was read stands in the commit. Raises NotFound for a name that is none of a Kafka table.
+        """
+        return self._topics.rows(self.session, context, name)
 
     def pin(self, context: Context, name: str) -> SnapshotRef:
         """The snapshot of a table that this run reads, fixed before anything is read.
@@ -223,9 +235,15 @@ class TablesResource(dg.ConfigurableResource[Any]):
         the table went, of which an increment cannot tell. A partition that was overwritten brings the rows that it did not
         have.
         """
+        code_version = code_version_of(context) or ""  # type: ignore[arg-type]
+        topic = self.topic(name)
+        if topic is not None:
+            came = self._topics.increment(self.session, context, topic, sink, "/".join(asset_key.path), code_version)
+            if came.grown_from is not None:
+                self._grown_from[step_of(context)] = came.grown_from
+            return Increment(came.rows, came.reason, is_all=came.grown_from is None)
         ref = self.pin(context, name)
         try:
-            code_version = code_version_of(context) or ""  # type: ignore[arg-type]
             known, grown_from = consumed(self.session, code_version, sink, "/".join(asset_key.path), ref)
             rows = rows_since(self.session, self._existing(name), known, name, ref, sink)
         except ReadAll as reason:
@@ -325,7 +343,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         to = to or OnBranch()
         step = (*step_of(context), to.part)
         named = [*(tag_name(partition) for partition in partitions or () if tag_partitions), *tags]
-        properties = {**(properties or {}), **tags_property(named)}
+        properties = {**(properties or {}), **tags_property(named), **self._topics.taken(context).properties}
         sources = list(self._reads.get(step, {}))
         columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
         job = "/".join(key.path)
@@ -334,7 +352,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
             with unless_left_empty(self.session.catalog) as created:
                 new = created if partitions is None else None
                 table, altered = self._opened(definition, columns, to, new, on_schema_change)
-                columns_told = _told(context, table, altered, left_null(table, columns))
+                changed = columns_told(context, table, altered, left_null(table, columns))
                 planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
                 with self.session.recorder.job(job, sources, [planned]):
                     commit_id = step_commit_id(context, job, table, key, to.part)
@@ -346,13 +364,13 @@ class TablesResource(dg.ConfigurableResource[Any]):
             self._grown_from.pop(step_of(context), None)
         # An overwrite that commits nothing brings what there is.
         is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
-        snapshot = _unless_long_ago(context, snapshot, commit_id, f"{job} to {table.identifier}")
+        snapshot = unless_long_ago(context, snapshot, commit_id, f"{job} to {table.identifier}")
         if snapshot is not None:
             sources = made_from(context, self.session, snapshot, sources)
         provenance = provenance_tags(context.instance, {to.source_key(ref): ref for ref in sources})
         made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, to.event_key, tags)
         result = made.result(snapshot, sources, is_same=is_same)
-        return result._replace(metadata={**(result.metadata or {}), **columns_told})
+        return result._replace(metadata={**(result.metadata or {}), **changed, **topics_metadata(snapshot)})
 
     def _opened(
         self,
@@ -467,28 +485,6 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
 def _key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("$")[0].split("."))
-
-
-def _unless_long_ago(
-    context: dg.AssetExecutionContext, snapshot: Snapshot | None, commit_id: CommitId, what: str
-) -> Snapshot | None:
-    """The snapshot of a commit; None, and a warning, if it landed so long ago that it has expired."""
-    if snapshot is None or commit_id.made(snapshot):
-        return snapshot
-    context.log.warning(
-        f"commit {commit_id.identifier} of {what} landed long ago, and its snapshot has expired: nothing is committed again"
-    )
-    return None
-
-
-def _told(context: dg.AssetExecutionContext, table: Table, altered: list[str], null: list[str]) -> dict[str, str]:
-    """What became of columns, for the metadata of a run; its log says it too."""
-    column_changes = {
-        name: ", ".join(what) for name, what in (("schema_change", altered), ("columns_left_null", null)) if what
-    }
-    for name, what in column_changes.items():
-        context.log.info(f"{table.identifier}: {name.replace('_', ' ')}: {what}")
-    return column_changes
 
 
 def _place(table: Table) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from lineage import LineageGraph, current_columns, dot, mermaid, trace
+from lineage import LineageGraph, current_columns, dot, mermaid, offsets_of, topic_texts, trace
 from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
 from ..links.address import command, text_of
@@ -176,6 +176,7 @@ def _details(browser: "Browser", dot: Dot) -> dict[str, Any]:
         "columns": {},
         "silent": "",
         "told": [],
+        "topics": [],
         "not_again": f"It cannot be made again: it {_FATES[dot.fate]}." if dot.fate else "",
     }
     if not browser.session.records_lineage(dot.ref.catalog):
@@ -233,6 +234,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "rows": first_rows(pinned),
         "columns": columns,
         "told": sorted(sources.values()),
+        "topics": topic_texts(offsets_of(snapshot)),
         "not_again": _not_again(snapshot, [(source, session.fate(source)) for source in sources.values()]),
         "properties": {
             name: properties[key]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from lineage import LineageUnavailable, sources_of, trace
+from lineage import LineageUnavailable, offsets_of, sources_of, topic_texts, trace
 from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, Unsupported, operation_of
 
 from ..actions.sentences import size_text
@@ -108,7 +108,7 @@ def snapshots(session: Session, table: str, form: str) -> None:
         ref = opened.ref(snapshot.id)
         assert ref is not None
         made_from = sources_of(snapshot) if stores is None else trace(stores, ref, "up", hops=1).snapshots
-        sources = ", ".join(map(str, made_from))
+        sources = ", ".join([*map(str, made_from), *topic_texts(offsets_of(snapshot))])
         did = (snapshot.commit_kind, operation_of(snapshot) or "", snapshot.delta_record_count)
         made_by = (snapshot.commit_user, barrier, sources)
         rows.append((snapshot.id, _time(snapshot), *did, snapshot.total_record_count, *made_by))

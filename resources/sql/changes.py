@@ -15,6 +15,7 @@ from storage import (
     SnapshotRef,
     StorageError,
     Table,
+    TopicRange,
     default_of,
 )
 from storage.sql.dialect import HINT_OPTIONS, shown
@@ -279,6 +280,12 @@ def written(target: Table, snapshot: Any, verb: str) -> Result:
         f"Snapshot {snapshot.id} of {target.identifier}: {counted(changes.rows_added, 'row')} in "
         f"{counted(changes.files_added, 'file')} added, {counted(changes.files_deleted, 'file')} replaced."
     )
+
+
+def topic_ranges(query: Query) -> list[TopicRange]:
+    """The records of topics that a query reads, in order."""
+    readings = [source.source.reading for source in query.inputs if source.source.reading is not None]
+    return sorted({each for reading in readings for each in reading.ranges})
 
 
 def references(query: Query) -> list[SnapshotRef]:

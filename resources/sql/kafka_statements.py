@@ -29,6 +29,7 @@ from .names import Names
 from .place import at
 from .query_preparation import Prepare
 from .result import Act, Result
+from .settings import RUNTIME_MODE, Settings
 from .table_text import type_text
 from .unread import plain, refuse_clauses
 
@@ -36,9 +37,10 @@ from .unread import plain, refuse_clauses
 class KafkaStatements:
     """Plans statements about Kafka tables."""
 
-    def __init__(self, names: Names, prepare: Prepare) -> None:
+    def __init__(self, names: Names, prepare: Prepare, settings: Settings) -> None:
         self._names = names
         self._prepare = prepare
+        self._settings = settings
 
     def create(self, tree: exp.Create) -> Act:
         """CREATE TABLE … WITH ('connector' = 'kafka', …): the definition is checked, the topic is not looked at."""
@@ -104,6 +106,14 @@ class KafkaStatements:
         """INSERT INTO: columns that are left out are null. Raises InvalidRequest for columns that are not written."""
         refuse_clauses(tree, "this", "expression", "with_")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        if self._settings.options.get(RUNTIME_MODE) == "streaming":
+            raise at(
+                node,
+                Unsupported(
+                    f"{table.identifier} is a Kafka table, which no stream writes: SET '{RUNTIME_MODE}' = 'batch', or give a "
+                    "table of the store a log ('log.system' = 'kafka') and stream into that."
+                ),
+            )
         try:
             check_topic_writable(table)
             listed = [column.name for column in table.written]

@@ -24,7 +24,7 @@ from storage import (
     View,
     version_of_options,
 )
-from storage.engines.kafka_rows import options_of_reads
+from storage.engines.kafka_rows import TopicReading, options_of_reads
 from storage.sql.dialect import HINT_OPTIONS
 
 from ..warehouse.catalogs import CATALOG_NAME
@@ -43,6 +43,8 @@ STREAM_OPTIONS = ("scan.mode", "consumer-id", "snapshots-per-batch", "read.chang
 # Where temporary views lie, in no catalog.
 TEMPORARY = "__temporary"
 RUN_OPTIONS = ("change-tracking", *STREAM_OPTIONS)
+# Of a Kafka table, where a stream reads it.
+RECORDS_PER_BATCH = "records-per-batch"
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Source:
     rows: pa.Table | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     kafka: KafkaTable | None = None
+    # Of a Kafka table: the records that a statement reads, the same whenever it reads them.
+    reading: TopicReading | None = None
 
     @property
     def computed(self) -> list[ComputedColumn]:
@@ -225,7 +229,7 @@ class Names:
         plain = Identifier(identifier.database, identifier.table, identifier.branch)
         catalog = self.catalog(place)
         if (topic := self.kafka(place)) is not None:
-            return _of_topic(topic, node, place)
+            return self._topic(topic, node, place)
         hints = self._hints(node)
         try:
             default = place.catalog == self._opened and self._open is not None
@@ -266,6 +270,41 @@ class Names:
                 raise InvalidRequest(f"{key!r} and {name!r} are one option: say one.")
             hints[name] = given[key]
         return hints
+
+    def _topic(self, topic: KafkaTable, node: exp.Table, place: Place) -> Source:
+        """A Kafka table as it is read, with what the statement says of where to begin and to end."""
+        if node.args.get("version"):
+            raise InvalidRequest(
+                f"{topic.identifier} is a Kafka table, which has no versions: OPTIONS('scan.startup.mode' = …)."
+            )
+        given = dict(node.meta.get(HINT_OPTIONS) or ())
+        streams = self._settings.options.get(RUNTIME_MODE) == "streaming"
+        known = (*options_of_reads(topic.options), *([RECORDS_PER_BATCH] if streams else []))
+        for key in given:
+            if key not in known:
+                raise InvalidRequest(
+                    f"Option {key!r} is none of a Kafka table that is read. Options: {', '.join(known)}."
+                )
+        read = {key: value for key, value in given.items() if key != RECORDS_PER_BATCH}
+        if STARTUP_OPTION in self._settings.options:
+            own = {key: value for key, value in topic.options.items() if not key.startswith("scan.startup.")}
+            topic = replace(topic, options=own)
+            read |= self._topic_startup(topic, place, self._settings.options[STARTUP_OPTION])
+        topic = replace(topic, options={**topic.options, **read})
+        reading = TopicReading(topic, place.catalog)
+        name = str(topic.identifier)
+        return Source(name, topic.schema, catalog=place.catalog, options=given, kafka=topic, reading=reading)
+
+    def _topic_startup(self, topic: KafkaTable, place: Place, job: str) -> dict[str, str]:
+        """The options by which a read begins where a job began. Raises NotFound if it has not begun with this table."""
+        where = {"database": topic.identifier.database, "table": topic.identifier.table}
+        startups = self._session.lineage_stores[place.catalog].startups(job=job, **where)
+        if not startups:
+            raise NotFound(
+                f"Job {job!r} has not begun with {topic.identifier}, so that nothing can start where it did."
+            )
+        offsets = [f"partition:{each.branch.rpartition('/')[2]},offset:{each.snapshot_id}" for each in startups]
+        return {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": ";".join(offsets)}
 
     def lineage_catalogs(self, tree: exp.Expr) -> list[str]:
         """The catalogs whose lineage tables a query reads."""
@@ -331,21 +370,6 @@ def _is_system(place: Place) -> bool:
 
 def _given(name: str, rows: pa.Table) -> Source:
     return Source(name, rows.schema, rows=rows)
-
-
-def _of_topic(topic: KafkaTable, node: exp.Table, place: Place) -> Source:
-    """A Kafka table as it is read, with what the statement says of where to begin and to end."""
-    if node.args.get("version"):
-        raise InvalidRequest(
-            f"{topic.identifier} is a Kafka table, which has no versions: OPTIONS('scan.startup.mode' = …)."
-        )
-    given = dict(node.meta.get(HINT_OPTIONS) or ())
-    known = options_of_reads(topic.options)
-    for key in given:
-        if key not in known:
-            raise InvalidRequest(f"Option {key!r} is none of a Kafka table that is read. Options: {', '.join(known)}.")
-    topic = replace(topic, options={**topic.options, **given})
-    return Source(str(topic.identifier), topic.schema, catalog=place.catalog, options=given, kafka=topic)
 
 
 def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:

@@ -11,7 +11,6 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from storage import InvalidRequest, Predicate, Scan, metadata_field
-from storage.engines.kafka_rows import read_topic
 from storage.sql.dialect import SnaplineSql
 
 from .names import Source
@@ -51,8 +50,8 @@ class Input:
     @property
     def rows(self) -> pa.Table | None:
         """The rows that are read as they are, rather than planned: those that are given, and those of a topic."""
-        if self.source.kafka is not None:
-            return read_topic(self.source.kafka, self.columns)
+        if self.source.reading is not None:
+            return self.source.reading.rows(self.columns)
         return self.source.rows
 
     def scan(self) -> Scan:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lineage import columns_property
+from lineage import columns_property, offsets_property, startups_of
 from storage import (
     Basis,
     InvalidRequest,
@@ -92,6 +92,7 @@ class RowStatements:
             self._record_startup(place, query)
             refs = sorted({*_own(table, basis), *changes.references(query)})
             made = {**self.properties_of(written), **columns_property(column_sources(query, fills))}
+            made |= offsets_property(changes.topic_ranges(query))
             with self._job(place.catalog, table, refs, made) as commit_details:
                 return engine.replace(rows, table, self._context.names.warehouse(place), where, commit_details, basis)
 
@@ -112,7 +113,8 @@ class RowStatements:
         """Note what a job that has a name begins with."""
         job = self._context.settings.options.get(JOB_OPTION)
         if job is not None:
-            self._context.recorder(place.catalog).record_startup(job, changes.references(query), anew=True)
+            begun = [*changes.references(query), *startups_of(changes.topic_ranges(query))]
+            self._context.recorder(place.catalog).record_startup(job, begun, anew=True)
 
     def write(
         self, properties: Mapping[str, str], target: changes.Target, query: Query, rows: Any, engine: Engine
@@ -122,6 +124,7 @@ class RowStatements:
         rows, fills = self._fitted(rows, target, engine)
         self._record_startup(place, query)
         made = {**properties, **columns_property(column_sources(query, fills))}
+        made |= offsets_property(changes.topic_ranges(query))
         try:
             with self._job(place.catalog, target.table, changes.references(query), made) as commit_details:
                 commit_details["change_tracking"] = target.change_tracking
@@ -232,7 +235,8 @@ class RowStatements:
             query = self._prepare(source_tree)
             source = engine.rows(query)
             refs = sorted({*_own(table, basis), *changes.references(query), *sources.references})
-            with self._job(place.catalog, table, refs, self.properties_of(written)) as commit_details:
+            made = {**self.properties_of(written), **offsets_property(changes.topic_ranges(query))}
+            with self._job(place.catalog, table, refs, made) as commit_details:
                 commit_details["views"] = engine.views(sources.inputs)
                 return engine.merge(
                     source, table, self._context.names.warehouse(place), on, clauses, commit_details, basis

@@ -95,7 +95,7 @@ class Statements:
         self._tables = TableStatements(self._context, NewTables(self.settings, self._names), self._rows, self.prepare)
         self._setting = SettingStatements(self._context)
         self._look = Look(session, self.settings, self._names)
-        self._kafka = KafkaStatements(self._names, self.prepare)
+        self._kafka = KafkaStatements(self._names, self.prepare, self.settings)
         self._views = ViewStatements(self._names, self.prepare)
         self._engines = Engines(session.settings, start_spark)
 

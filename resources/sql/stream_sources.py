@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import BRANCH_OPTIONS, InvalidRequest, Unsupported
+from storage import BRANCH_OPTIONS, InvalidRequest
 
 from .names import Source
 from .renewal import reads_kinds
@@ -26,9 +26,7 @@ def streamed(source: Source, node: exp.Table) -> Source:
     for a version, which a stream does not stay at.
     """
     if source.kafka is not None:
-        raise Unsupported(
-            f"{source.name} is a Kafka table, which SQL reads in batch: SET 'execution.runtime-mode' = 'batch'."
-        )
+        return source
     other = [key for key in source.options if key not in (*STREAM_OPTIONS, *BRANCH_OPTIONS)]
     if source.table is not None and (other or node.args.get("version")):
         raise InvalidRequest(

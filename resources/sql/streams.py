@@ -12,8 +12,9 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from lineage import sources_property
+from lineage import offsets_property, sources_property, startups_of
 from storage import InvalidRequest, SnapshotRef
+from storage.engines.kafka_stream import ORDER_COLUMN, batch_ranges
 from storage.engines.spark_options import INSERTS_ONLY
 from storage.engines.spark_stream import read_stream, write_stream
 
@@ -30,6 +31,7 @@ from .spark_engine import SparkEngine
 from .statement_context import StatementContext
 from .stream_query import refuse_other_query
 from .stream_sources import ROW_KIND, STREAM_OPTIONS
+from .topic_stream import ordered_rows, topic_frame, topics_of
 
 _Planned = tuple[DataFrame, str | None, Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None]
 _KIND = "__snapline_kind"
@@ -54,7 +56,7 @@ def insert_stream(
         raise InvalidRequest(
             "A streaming INSERT reads a table. For rows that are given: SET 'execution.runtime-mode' = 'batch'."
         )
-    sources = [_planned(source.source) for source in query.inputs if source.source.table is not None]
+    sources = [_planned(each.source) for each in query.inputs if each.source.table or each.source.kafka]
     identifier = target.table.identifier
     sink = SnapshotRef(place.catalog, identifier.database, identifier.table, identifier.branch, 0)
     recorder = context.recorder(place.catalog)
@@ -65,6 +67,11 @@ def insert_stream(
         recorder.record_startup(job, refs)
         return sources_property(sorted({context.changed(ref) for ref in refs}))
 
+    def offsets(batch_id: int) -> dict[str, str]:
+        ranges = batch_ranges(context.checkpoint(job), batch_id)
+        recorder.record_startup(job, startups_of(ranges))
+        return offsets_property(ranges)
+
     stream = write_stream(
         rows,
         target.table,
@@ -73,6 +80,8 @@ def insert_stream(
         checkpoint=context.checkpoint(job),
         trigger=trigger(options.get(TRIGGER, "available-now")),
         properties=properties,
+        batch_properties_of=offsets,
+        order_column=ORDER_COLUMN if ORDER_COLUMN in rows.columns else None,
         row_kind_column=kind,
         made=made,
         output_mode="update" if made is None and _is_aggregated(query) else "append",
@@ -85,10 +94,18 @@ def insert_stream(
 def _planned_rows(engine: SparkEngine, query: Query, target: changes.Target, checkpoint: str) -> _Planned:
     """What Spark is to stream, the column that holds kinds, and what makes the rows to commit of it, if they are not it."""
     if is_renewed(query):
+        if topics := topics_of(query):
+            raise InvalidRequest(
+                f"{topics[0].identifier} is a Kafka table, and another table of this query has rows that change: a stream "
+                "follows both together only from tables of the store. Stream the Kafka table into one first."
+            )
         query_branches, fills = branches(query, target)
         renewed = RenewedRows(query_branches, fills, target.table, checkpoint)
         renewed.check(engine)
         return renewed.stream(lambda read, given: _frame(engine, read, given)), KIND, renewed.made
+    ordered = ordered_rows(engine, query, target)
+    if ordered is not None:
+        return *ordered, None
     if _is_aggregated(query) and not target.table.schema.primary_keys:
         raise InvalidRequest(
             f"{target.table.identifier} has no primary key: each new value of a group would be one more row. Give it the columns "
@@ -121,6 +138,8 @@ def _is_aggregated(query: Query) -> bool:
 
 def _frame(engine: SparkEngine, read: Input, more: Mapping[str, str]) -> DataFrame:
     table = read.source.table
+    if read.source.kafka is not None:
+        return topic_frame(engine, read)
     if table is None:
         return engine.frame(read)
     given: dict[str, str] = {key: value for key, value in read.source.options.items() if key in STREAM_OPTIONS}
@@ -131,6 +150,7 @@ def _frame(engine: SparkEngine, read: Input, more: Mapping[str, str]) -> DataFra
 
 def _planned(source: Source) -> SnapshotRef:
     """The table of a source; which of its snapshots are read is known batch by batch."""
-    assert source.table is not None
-    identifier = source.table.identifier
+    held = source.table or source.kafka
+    assert held is not None
+    identifier = held.identifier
     return SnapshotRef(source.catalog, identifier.database, identifier.table, identifier.branch, 0)

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pyarrow as pa
 
-from lineage import ColumnLineage, JobStartup, LineageStore, SnapshotLineage, TableLineage
+from lineage import ColumnLineage, JobStartup, LineageStore, OffsetLineage, SnapshotLineage, TableLineage
 from storage import Catalog, NotFound, shown_options
 
 LINEAGE_DATABASE = "paimon"
@@ -14,6 +14,9 @@ LINEAGE_DATABASE = "paimon"
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "barrier_id": pa.int64(),
     "snapshot_id": pa.int64(),
+    "partition": pa.int32(),
+    "offset_start": pa.int64(),
+    "offset_end": pa.int64(),
     "create_time": pa.timestamp("ms"),
 }
 
@@ -35,6 +38,7 @@ LINEAGE_TABLES: dict[str, Callable[[LineageStore], pa.Table]] = {
     "sink_job_lineage": lambda store: _rows(TableLineage, [*store.tables("sink")]),
     "source_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("source")]),
     "sink_snapshot_lineage": lambda store: _rows(SnapshotLineage, [*store.snapshots("sink")]),
+    "source_offset_lineage": lambda store: _rows(OffsetLineage, [*store.offsets()]),
     "job_startup": lambda store: _rows(JobStartup, [*store.startups()]),
     "column_lineage": lambda store: _rows(ColumnLineage, [*store.columns()]),
 }

@@ -383,6 +383,8 @@ def write_stream(
     trigger: Mapping[str, Any] | None = None,
     output_mode: str = "append",
     properties: Callable[[list[SnapshotRef]], Mapping[str, str]] | None = None,
+    batch_properties_of: Callable[[int], Mapping[str, str]] | None = None,
+    order_column: str | None = None,
     made: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
     change_tracking: bool = True,
 ) -> StreamingQuery:
@@ -390,7 +392,8 @@ def write_stream(
 
     Rows of a bucket are brought to one task and sorted, as in a batch. `commit_user` names the job: it must stay the same
     as long as the checkpoint does. `trigger` is what `DataStreamWriter.trigger` takes, `{"availableNow": True}` say.
-    `properties` are those of each commit, given the snapshots that its micro-batch has come to. `made` gives the rows to
+    `properties` are those of each commit, given the snapshots that its micro-batch has come to, and `batch_properties_of`
+    further ones, given its number. `order_column`: as in `write_frame`. `made` gives the rows to
     commit for those of a micro-batch and its number; by default they are the same. `output_mode`: what Spark gives for each
     micro-batch: append, its rows; update, the groups that have changed; complete, all groups, which replace what the table holds.
 
@@ -403,6 +406,8 @@ def write_stream(
     def write(batch: DataFrame, batch_id: int) -> None:
         commit_id = CommitId(commit_user, batch_id)
         given = dict(properties(batch_sources(checkpoint, batch_id)) if properties else {})
+        if batch_properties_of is not None:
+            given |= batch_properties_of(batch_id)
         if made is not None:
             given[STEP_PROPERTY] = json.dumps(sorted(batch_spans(checkpoint, batch_id).items()))
             if _has_landed(table, commit_id, given[STEP_PROPERTY]):
@@ -419,6 +424,7 @@ def write_stream(
                 row_kind_column=row_kind_column,
                 properties=given,
                 change_tracking=change_tracking,
+                order_column=order_column,
             )
 
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(commit_user)

@@ -47,6 +47,7 @@ def write_frame(
     basis: Mark | None = None,
     unless_same: bool = False,
     unless_changed_since: int | None = None,
+    order_column: str | None = None,
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
@@ -55,8 +56,8 @@ def write_frame(
     come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change
     of rows was computed from; raises RowsChanged if others have changed the same rows since. `unless_same`: see
     `Table.commit_messages`. `unless_changed_since`: raises CommitConflict if that snapshot is not the table's newest change any
-    more. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error
-    of the store that a task or the commit raised.
+    more. `order_column`: numbers that say which of the rows of one key comes later; it is not written. A repeated `commit_id`
+    changes nothing; what is returned then, see `Table.write`. Raises the error of the store that a task or the commit raised.
     """
     refuse_own_properties(properties)
     if mode not in WRITE_MODES:
@@ -73,7 +74,7 @@ def write_frame(
     }
     if row_kind_column:
         options["row-kind-column"] = row_kind_column
-    writer = _distributed(frame, table).write.format(FORMAT).options(**options)
+    writer = _distributed(frame, table, order_column).write.format(FORMAT).options(**options)
     try:
         writer.mode("append" if mode == APPEND else "overwrite").save(table.identifier.full_name)
     except PySparkException as error:
@@ -170,12 +171,12 @@ def _time(snapshot: Snapshot | None) -> int | None:
     return None if snapshot is None else snapshot.time_ms
 
 
-def _distributed(frame: DataFrame, table: Table) -> DataFrame:
+def _distributed(frame: DataFrame, table: Table, order_column: str | None = None) -> DataFrame:
     """The rows of each bucket of each partition in one task, one bucket after the other, sorted by key; of dynamic buckets those
     of each assigner.
     """
     schema = table.schema
-    columns = [name for name in frame.columns if name != _BUCKET]
+    columns = [name for name in frame.columns if name not in (_BUCKET, order_column)]
     missing = [name for name in (*schema.partition_keys, *schema.bucket_keys) if name not in columns]
     if missing:
         raise InvalidRequest(
@@ -188,10 +189,13 @@ def _distributed(frame: DataFrame, table: Table) -> DataFrame:
         buckets = BucketRule.of(schema.table_options).assigner_count
     partitions = [column_named(name) for name in schema.partition_keys]
     keys = [column_named(name) for name in schema.trimmed_primary_keys]
+    if keys and order_column is not None:
+        keys.append(column_named(order_column))
     if schema.crosses_partitions or (buckets <= 1 and not partitions):
         # All rows go to one bucket, or one task has to know where all keys are. Without a key any number of tasks may write
         # to the bucket, so nothing need move.
-        return frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
+        placed = frame.repartitionById(1, F.lit(0)).sortWithinPartitions(*keys) if keys else frame
+        return placed if order_column is None else placed.select(*map(column_named, columns))
     place: Column = F.lit(0)
     if buckets > 1:
         frame = frame.withColumn(_BUCKET, bucket_of(frame, table, buckets))

@@ -1,7 +1,7 @@
 """The one place that imports the client of Kafka, and says what its errors mean."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..errors import InvalidRequest, NotFound, StoreUnavailable
 _log = logging.getLogger("snapline.kafka")
 # How long the broker may take to answer, in seconds.
 ANSWER_SECONDS = 30.0
+_OF_ADMIN = ("bootstrap.servers", "client.id", "security.protocol", "socket.timeout.ms", "broker.address.family")
 
 
 def kafka() -> Any:
@@ -40,6 +41,20 @@ def consumer(client: Mapping[str, str], isolation: str) -> Iterator[Any]:
             yield opened
         finally:
             opened.close()
+
+
+def topic_ids(client: Mapping[str, str], topics: Sequence[str]) -> dict[str, str]:
+    """What tells each topic from one that is made under its name later. Raises NotFound for one that is not there."""
+    kafka()
+    # Whoever reads a topic once does without it.
+    from confluent_kafka.admin import AdminClient
+
+    given: dict[str, Any] = {key: value for key, value in client.items() if key in _OF_ADMIN}
+    with kafka_errors(client):
+        given["logger"] = _log
+        admin = AdminClient(given)
+        asked = admin.describe_topics(kafka().TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
+        return {topic: str(answer.result(ANSWER_SECONDS).topic_id) for topic, answer in asked.items()}
 
 
 @contextmanager

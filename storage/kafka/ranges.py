@@ -1,11 +1,11 @@
 """Which records a query reads: for each partition the offset to begin with, and the one to end before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidRequest, NotFound
-from .client import ANSWER_SECONDS, consumer, kafka
+from .client import ANSWER_SECONDS, consumer, kafka, topic_ids
 from .options import KafkaOptions
 
 
@@ -19,6 +19,10 @@ class OffsetRange:
     end: int
 
 
+# Topic and partition.
+Offsets = dict[tuple[str, int], int]
+
+
 def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
     """What a batch query reads. Raises InvalidRequest for a table without an end, and for offsets that are gone."""
     if options.bounded[0] == "unbounded":
@@ -28,17 +32,93 @@ def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
         )
     with consumer(options.client, options.isolation) as client:
         ranges = []
-        for topic in options.topics:
-            for partition in _partitions(client, topic):
-                low, high = client.get_watermark_offsets(
-                    kafka().TopicPartition(topic, partition), timeout=ANSWER_SECONDS
-                )
-                bounds = (low, high)
-                end = min(high, _place(client, options, "bounded", topic, partition, bounds))
-                start = _place(client, options, "startup", topic, partition, bounds)
-                _refuse_gone(name, topic, partition, start, bounds)
-                ranges.append(OffsetRange(topic, partition, min(start, max(end, low)), max(end, low)))
+        for (topic, partition), (low, high) in _bounds(client, options.topics).items():
+            bounds = (low, high)
+            end = min(high, _place(client, options, "bounded", topic, partition, bounds))
+            start = _place(client, options, "startup", topic, partition, bounds)
+            _refuse_gone(name, topic, partition, start, bounds)
+            ranges.append(OffsetRange(topic, partition, min(start, max(end, low)), max(end, low)))
         return sorted(ranges)
+
+
+def first_offsets(options: KafkaOptions, name: str) -> Offsets:
+    """Where a read begins that goes on. Raises InvalidRequest for offsets that are gone, NotFound without the topic."""
+    starts: Offsets = {}
+    with consumer(options.client, options.isolation) as client:
+        for (topic, partition), bounds in _bounds(client, options.topics).items():
+            starts[topic, partition] = _place(client, options, "startup", topic, partition, bounds)
+            _refuse_gone(name, topic, partition, starts[topic, partition], bounds)
+    return starts
+
+
+def bound_offsets(options: KafkaOptions) -> Offsets | None:
+    """Where a read that goes on is to end; None if it has no end. Offsets may be yet to come."""
+    if options.bounded[0] == "unbounded":
+        return None
+    with consumer(options.client, options.isolation) as client:
+        return {
+            (topic, partition): _place(client, options, "bounded", topic, partition, bounds)
+            for (topic, partition), bounds in _bounds(client, options.topics).items()
+        }
+
+
+def ranges_after(options: KafkaOptions, name: str, position: Offsets) -> list[OffsetRange]:
+    """What has come since a position, up to the bound if there is one; a partition that is new, from its first record on. Raises
+    InvalidRequest for what is gone.
+    """
+    ends, bound = end_offsets(options), bound_offsets(options)
+    if bound is not None:
+        ends = {place: min(end, bound[place]) for place, end in ends.items()}
+    begun = {place: position.get(place, 0) for place in ends}
+    ranges = sorted(OffsetRange(*place, start, max(start, ends[place])) for place, start in begun.items())
+    refuse_gone(options, name, ranges)
+    return ranges
+
+
+def end_offsets(options: KafkaOptions) -> Offsets:
+    """Behind the last record of each partition that can be read now: of a transaction that is open none can."""
+    with consumer(options.client, options.isolation) as client:
+        return {place: high for place, (_, high) in _bounds(client, options.topics).items()}
+
+
+def refuse_gone(options: KafkaOptions, name: str, ranges: Iterable[OffsetRange]) -> None:
+    """Raise InvalidRequest for records that retention has deleted, or that never were."""
+    with consumer(options.client, options.isolation) as client:
+        bounds = _bounds(client, options.topics)
+        for each in ranges:
+            place = each.topic, each.partition
+            if place not in bounds:
+                raise NotFound(f"Topic {each.topic!r} has no partition {each.partition} any more: it was made again.")
+            _refuse_gone(name, *place, each.start, bounds[place])
+            _refuse_gone(name, *place, max(each.end, each.start), (0, bounds[place][1]))
+
+
+def refuse_other_topics(options: KafkaOptions, name: str, known: Mapping[str, str]) -> dict[str, str]:
+    """The ids of the topics of now. Raises InvalidRequest if one of those that are `known`, by name, is another one by now, or is
+    none of the table's.
+    """
+    ids = topic_ids(options.client, options.topics)
+    for topic, topic_id in known.items():
+        if topic not in ids:
+            raise InvalidRequest(
+                f"{name} reads {', '.join(ids)} by now, and what goes on here has read {topic!r}. Begin anew, under another name."
+            )
+        if ids[topic] != topic_id:
+            raise InvalidRequest(
+                f"Topic {topic!r} of {name} was deleted and made again since it was read: its offsets count other records now, "
+                "and nothing is read. Begin anew, under another name."
+            )
+    return ids
+
+
+def _bounds(client: Any, topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
+    return {
+        (topic, partition): client.get_watermark_offsets(
+            kafka().TopicPartition(topic, partition), timeout=ANSWER_SECONDS
+        )
+        for topic in topics
+        for partition in _partitions(client, topic)
+    }
 
 
 def _partitions(client: Any, topic: str) -> list[int]:

@@ -43,7 +43,7 @@ class KafkaScan:
 
     def __post_init__(self) -> None:
         wanted = {column.name for column in self.columns}
-        self._keys_of_rows = self.checked.table.primary_key if self._has_changes else ()
+        self._keys_of_rows = self.checked.table.primary_key if self.has_changes else ()
         wanted |= set(self._keys_of_rows)
         options = self.checked.options
         in_value = [column for column in self.checked.value_columns if column.name in wanted]
@@ -68,7 +68,8 @@ class KafkaScan:
             self._key = _narrow(self.checked.key_format, inner, options.key_options, self.codec)
 
     @property
-    def _has_changes(self) -> bool:
+    def has_changes(self) -> bool:
+        """Whether rows come with kinds of their own: records are changes, or replace the rows of their keys."""
         return self.checked.options.is_upsert or not self.checked.value_format.is_insert_only
 
     def requested(self, side: str) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ class KafkaScan:
 
         Raises InvalidRequest for changes without a key.
         """
-        if self._has_changes and not self._keys_of_rows:
+        if self.has_changes and not self._keys_of_rows:
             raise InvalidRequest(
                 f"{self.checked.table.identifier} holds changes ({self.checked.value_format.name}): which rows are there after "
                 "them is known by a PRIMARY KEY (…) NOT ENFORCED. Declare one."
@@ -114,7 +115,7 @@ class KafkaScan:
         names = [column.name for column in self.columns]
         read = _with_keys(self)
         rows = pa.concat_tables([part for part, _ in parts]) if parts else read.empty_table()
-        if self._has_changes and rows.num_rows:
+        if self.has_changes and rows.num_rows:
             rows = _latest(rows, pa.concat_arrays([kinds for _, kinds in parts]), self._keys_of_rows)
         return rows.select(names).cast(self.schema)
 

@@ -96,6 +96,17 @@ class KafkaTables:
         return f"{self._root}/{identifier.database}.db/{identifier.table}{_SUFFIX}"
 
 
+def definition_text(table: KafkaTable) -> str:
+    """A definition on its way to other processes; `table_of_text` reads it. Raises InvalidRequest for one that has secrets."""
+    return _written(table, table.identifier.table).decode()
+
+
+def table_of_text(text: str, name: str) -> KafkaTable:
+    """The Kafka table of a `definition_text`, under its name."""
+    identifier = Identifier.parse(name)
+    return _read(text, identifier, identifier.table)
+
+
 def name_of_kafka_table(file: str) -> str | None:
     """The Kafka table that a file of a database's directory is; None for what is somebody else's."""
     name = file.removesuffix(_SUFFIX)

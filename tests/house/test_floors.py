@@ -33,6 +33,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "option_texts",
             "retractable",
             "s3_options",
+            "topic_range",
         },
         {"storage_options", "option_declaration", "accepted_values", "file_formats"},
         {"retention_options", "iceberg_options"},

@@ -30,6 +30,7 @@ ELSEWHERE = {
     ("log.md", "'log.system' = 'kafka'"): "it needs a broker: tests/kafka does the same",
     ("log.md", "table.follow()"): "it needs a broker: tests/kafka does the same",
     ("kafka.md", "'connector' = 'kafka'"): "it needs a broker: tests/kafka/test_kafka_tables.py does the same",
+    ("kafka.md", "'events-into-the-store'"): "it needs a broker: tests/kafka/test_topic_streams.py does the same",
     ("readers.md", "-- DuckDB"): "of DuckDB's extension: tests/interop reads with it",
     ("readers.md", "from pypaimon import"): "pypaimon is in an environment of its own: tests/interop reads with it",
     ("readers.md", "CREATE CATALOG snapline WITH ('type' = 'paimon'"): "of Flink",

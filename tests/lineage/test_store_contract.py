@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from lineage import LineageStore, TableLineage, open_lineage_store
+from lineage import LineageStore, OffsetLineage, TableLineage, open_lineage_store
 from lineage.database_url import database_url
 from lineage.entities import Reconciled
 from lineage.migrations import CURRENT_VERSION
 from lineage.schema import sink_by_time
 from lineage.testing import MOMENT, LineageStoreContract, snapshot_lineage
-from storage import InvalidRequest, Unsupported
+from storage import InvalidRequest, TopicRange, Unsupported
 from tests.scale import amount
 
 ROOT = Path(__file__).parent.parent.parent
@@ -102,6 +102,21 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
             assert recorded == {(f"job {number}", barrier) for number in range(16) for barrier in range(barriers)}
 
 
+def test_offsets_are_kept_once_and_go_with_their_barrier(store: LineageStore) -> None:
+    moment = MOMENT
+    kept = [
+        OffsetLineage("job", barrier, "raw", "events", "flights", partition, 5 * barrier, 5 * barrier + 5, "id", moment)
+        for barrier in (1, 2)
+        for partition in (0, 1)
+    ]
+    for _ in range(2):
+        store.store_offsets(kept)
+    assert store.offsets(job="job") == kept
+    store.delete_snapshots("job", [1])
+    assert store.offsets(topic="flights") == kept[2:]
+    assert kept[2].range_in("paimon") == TopicRange("paimon", "raw", "events", "flights", 0, 10, 15, "id")
+
+
 # --- the database
 
 
@@ -110,7 +125,7 @@ def first_version(options: dict[str, str]) -> None:
     open_lineage_store(options).close()
     engine = create_engine(database_url(options))
     with engine.begin() as connection:
-        for name in ("reconciled", "column_lineage", "lineage_schema_version"):
+        for name in ("reconciled", "column_lineage", "source_offset_lineage", "lineage_schema_version"):
             connection.execute(text(f"DROP TABLE {name}"))
         for name in ("source_snapshot_lineage", "sink_snapshot_lineage"):
             connection.execute(text(f"ALTER TABLE {name} DROP COLUMN snapshot_time"))
