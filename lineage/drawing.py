@@ -48,7 +48,7 @@ def mermaid(graph: LineageGraph, besides: Iterable[SnapshotRef] = (), note: _Not
     lines += [f'    {name}["{_noted(ref, note)}"]' for ref, name in names.items()]
     lines += [f"    {names[edge.source]} --> {names[edge.sink]}" for edge in graph.edges]
     for index, (text, sink) in enumerate(_topics_of(graph)):
-        lines += [f'    t{index}[("{text}")]', f"    t{index} --> {names[sink]}"]
+        lines += [f'    t{index}[("{text.replace(chr(34), "#quot;")}")]', f"    t{index} --> {names[sink]}"]
     return "\n".join(lines)
 
 

@@ -25,6 +25,7 @@ COLUMNS_PROPERTY = "snapline.columns"
 OFFSETS_PROPERTY = "snapline.offsets"
 # What Kafka allows; others in somebody else's snapshot are no topics.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_LONGEST = 249
 # Characters of a name that every database keeps: MySQL takes 3072 bytes for a key, four names of four bytes a character.
 NAME_LENGTH = 190
 _EPOCH = datetime(1970, 1, 1)
@@ -174,9 +175,11 @@ def ranges_of_text(text: str | None) -> list[TopicRange]:
 def _is_range(row: object) -> bool:
     if not isinstance(row, list) or len(row) != 8:
         return False
-    numbers = row[4:7]
-    are_numbers = all(isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers)
-    return are_numbers and all(isinstance(row[at], str) for at in (0, 1, 2, 3, 7)) and bool(_TOPIC.fullmatch(row[3]))
+    if not all(isinstance(each, int) and 0 <= each < 1 << 63 for each in row[4:7]) or row[4] >= 1 << 31:
+        return False
+    names = [*row[:4], row[7]]
+    are_names = all(isinstance(each, str) and each.isprintable() and len(each) <= _LONGEST for each in names)
+    return are_names and bool(_TOPIC.fullmatch(row[3]))
 
 
 def startups_of(ranges: Iterable[TopicRange]) -> list[SnapshotRef]:

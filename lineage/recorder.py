@@ -223,7 +223,7 @@ class LineageRecorder:
         for commit in commits:
             for each in offsets_of(commit.snapshot):
                 ref = SnapshotRef(each.catalog, each.database, each.table, each.topic, each.start)
-                if each.catalog in self._stores and self._keeps(ref):
+                if each.catalog in self._stores and self._keeps(ref, each.topic_id):
                     place = each.database, each.table, each.topic, each.partition, each.start, each.end, each.topic_id
                     row = OffsetLineage(commit.job, commit.snapshot.commit_identifier, *place, commit.moment)
                     offset_rows.setdefault(each.catalog, []).append(row)

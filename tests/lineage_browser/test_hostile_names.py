@@ -1,5 +1,6 @@
 """Tables, branches and recoveries may have any name: pages about them show it as text, and their links and forms lead to them."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from lineage import dot, mermaid, rows, text_tree, topic_texts
 from resources import Session, code_location
 from resources.links.address import command, text_of
 from resources.links.shown_text import visible
@@ -106,3 +108,26 @@ def test_a_command_to_copy_has_one_word_for_each_name(name: str) -> None:
         assert printed.stdout.decode().splitlines() == words
     else:
         assert shlex.split(said) == ["snapline", *words]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_topics_that_a_snapshot_was_made_from_are_text(session: Session, client: TestClient, name: str) -> None:
+    """Whoever wrote the snapshot wrote its properties: what is no topic's name there is left out."""
+    own = session.catalog.name
+    ranges = [[own, "raw", name, "flights", 0, 5, 12, "id"], [own, "raw", "t", f"{name} ", 0, 5, 12, "id"]]
+    ranges += [[own, "raw", "t", "flights", -1, "5", None, "id"], [own, "raw", "\x1b[2J\n", "flights", 0, 5, 12, "id"]]
+    table = session.catalog.create_table("raw.t", pa.schema([("id", pa.int64())]))
+    table.write(pa.table({"id": [1]}), properties={"snapline.offsets": json.dumps(ranges)})
+    ref = table.ref()
+    assert ref is not None
+    if not name.isprintable():
+        # No table has such a name.
+        assert "topic flights" not in check_page(client, "/snapshot", "raw.t", ref=text_of(ref))
+        return
+    page = check_page(client, "/snapshot", name, ref=text_of(ref))
+    assert Elements(page).text.count("topic flights, offsets 0 [5, 12)") == 1
+    graph = session.lineage(ref, "up")
+    [line] = topic_texts(graph.ranges_of(ref))
+    assert text_tree(graph).endswith(f"└── {line}")
+    assert [row["source_snapshot_id"] for row in rows(graph)] == [12]
+    assert line.replace('"', "#quot;") in mermaid(graph) and dot(graph).count("shape=cylinder") == 1
