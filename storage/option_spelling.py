@@ -71,6 +71,7 @@ IN_ANY_CASE: Final = frozenset(
         "chain-table.enabled",
         "metadata.iceberg.delete-after-commit.enabled",
         "metadata.iceberg.manifest-legacy-version",
+        "partition.end-input-to-done",
         "partition.legacy-name",
         "pk-clustering-override",
         "query-auth.enabled",

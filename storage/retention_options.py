@@ -100,11 +100,10 @@ class RetentionOptions(Options):
     partition_timestamp_formatter: str | None = option(
         "partition.timestamp-formatter", None, "How that text is read: `yyyyMMdd HH:mm`. Default: the usual ways."
     )
-    partition_mark_done_action: tuple[str, ...] = option(
+    partition_mark_done_action: str = option(
         "partition.mark-done-action",
         "success-file",
         "How partitions are marked as done: `success-file` writes `_SUCCESS` into the directory of each.",
-        "names, separated by commas",
         choices="success-file",
     )
     partition_end_input_to_done: bool = option(

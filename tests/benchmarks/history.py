@@ -101,6 +101,8 @@ def measure_files(root: Path, count: int) -> None:
                 max_sequence_number=low + 9,
             )
             added.append(replace(entry, file=file))
+            # A commit looks for its files.
+            Path(table.store.data_path(table.store.bucket_directory(entry.place), file)).touch()
         start = time.perf_counter()
         table.new_commit(CommitId("bench", number)).commit([CommitMessage(tuple(added), (), (), ())])
         figures.append((time.perf_counter() - start) * 1000)

@@ -151,6 +151,7 @@ class Ground:
             (BranchSet, "adopt", "until"): {"shop.orders": 1},
             (BranchSet, "adopt", "properties"): {"shop.orders": {}},
             (Table, "drop_partition", "partitions"): {"day": "2023-01-01"},
+            (Table, "mark_partition_done", "partitions"): {"day": "2023-01-01"},
             (TableWrite, "write", "rows"): ROWS,
             (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
             (Snapshots, "changes_by_partition", "snapshot"): self.days.snapshot(),
