@@ -1,5 +1,6 @@
 """The Dagster instance of this platform: its home, and the UI on it."""
 
+import json
 import os
 import sys
 import tempfile
@@ -14,6 +15,7 @@ _CODE_LOCATION = "platform_assets.definitions"
 _LOCATION_OF_WORKSPACE = "platform"
 # Where no checkout is, the wheel has it.
 _INSTALLED_CONFIG = Path(__file__).parent.parent / "dagster.yaml"
+_STORAGE = "    class: PlatformStorage"
 _SERVICES = "resources.ui.services"
 
 
@@ -23,13 +25,14 @@ def prepare_dagster_home(settings: Settings) -> Path:
     make_private_directory(settings.home)
     make_private_directory(home)
     config = PROJECT_ROOT / "dagster.yaml"
-    if config.exists():
+    if config.exists() or not (home / "dagster.yaml").exists():
+        text = (config if config.exists() else _INSTALLED_CONFIG).read_text()
+        # Who opens the instance by its directory alone, without DAGSTER_HOME, finds its files there too.
+        text = text.replace(_STORAGE, f"{_STORAGE}\n    config:\n      base_dir: {json.dumps(str(home))}")
         # Whole at any moment: another process may be reading it.
         with tempfile.NamedTemporaryFile(dir=home, delete=False) as copy:
-            copy.write(config.read_bytes())
+            copy.write(text.encode())
         os.replace(copy.name, home / "dagster.yaml")
-    elif not (home / "dagster.yaml").exists():
-        (home / "dagster.yaml").write_bytes(_INSTALLED_CONFIG.read_bytes())
     os.environ["DAGSTER_HOME"] = str(home)
     return home
 

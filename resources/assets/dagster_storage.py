@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from dagster import Field
+
 # Not public API, but what every storage of Dagster is made of.
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
@@ -20,12 +22,12 @@ _DRIVER = "postgresql+psycopg2://"
 
 
 class PlatformStorage(DagsterStorage, ConfigurableClass):
-    """Gives Dagster the storage that the settings name; takes no configuration."""
+    """Gives Dagster the storage that the settings name."""
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
-        """No configuration: the environment alone says what there is."""
-        return {}
+        """`base_dir`: the directory of the SQLite files, by default DAGSTER_HOME."""
+        return {"base_dir": Field(str, is_required=False)}
 
     @classmethod
     def from_config_value(  # type: ignore[override]
@@ -34,7 +36,7 @@ class PlatformStorage(DagsterStorage, ConfigurableClass):
         """The storage. Raises InvalidRequest if the database's packages are not installed, or it cannot be reached."""
         settings = Settings.from_environment()
         if not settings.dagster_url:
-            home = os.environ.get("DAGSTER_HOME") or str(settings.dagster_home)
+            home = config_value.get("base_dir") or os.environ.get("DAGSTER_HOME") or str(settings.dagster_home)
             return DagsterSqliteStorage.from_local(home, inst_data=inst_data)
         return _postgresql(revealed(settings.dagster_url))
 
