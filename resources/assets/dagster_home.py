@@ -19,6 +19,13 @@ _STORAGE = "    class: PlatformStorage"
 _SERVICES = "resources.ui.services"
 
 
+def dagster_config(home: Path) -> str:
+    """The project's dagster.yaml for a directory: who opens the instance by that alone, without DAGSTER_HOME, finds its files."""
+    config = PROJECT_ROOT / "dagster.yaml"
+    text = (config if config.exists() else _INSTALLED_CONFIG).read_text()
+    return text.replace(_STORAGE, f"{_STORAGE}\n    config:\n      base_dir: {json.dumps(str(home))}")
+
+
 def prepare_dagster_home(settings: Settings) -> Path:
     """The directory for DAGSTER_HOME, made if need be, with the project's dagster.yaml; it is set in this process too."""
     home = settings.dagster_home
@@ -26,12 +33,9 @@ def prepare_dagster_home(settings: Settings) -> Path:
     make_private_directory(home)
     config = PROJECT_ROOT / "dagster.yaml"
     if config.exists() or not (home / "dagster.yaml").exists():
-        text = (config if config.exists() else _INSTALLED_CONFIG).read_text()
-        # Who opens the instance by its directory alone, without DAGSTER_HOME, finds its files there too.
-        text = text.replace(_STORAGE, f"{_STORAGE}\n    config:\n      base_dir: {json.dumps(str(home))}")
         # Whole at any moment: another process may be reading it.
         with tempfile.NamedTemporaryFile(dir=home, delete=False) as copy:
-            copy.write(text.encode())
+            copy.write(dagster_config(home).encode())
         os.replace(copy.name, home / "dagster.yaml")
     os.environ["DAGSTER_HOME"] = str(home)
     return home

@@ -1,6 +1,5 @@
 """The quick shop of the recovery tests after its bad day, open in a Dagster UI."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import dagster as dg
 import pytest
 
 from resources import Session
-from resources.settings import PROJECT_ROOT
+from resources.assets.dagster_home import dagster_config
 from tests.browser.story import BadDay
 from tests.resources.dagster_server import DagsterServer, dagster_server, wait
 from tests.resources.quick_shop import KEYS
@@ -94,7 +93,7 @@ def ui_shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UiShop]:
     """Good days, a bad load by SQL, and what was made from it; the UI knows of all of it."""
     dagster_home = home / "dagster"
     dagster_home.mkdir(parents=True)
-    shutil.copyfile(PROJECT_ROOT / "dagster.yaml", dagster_home / "dagster.yaml")
+    (dagster_home / "dagster.yaml").write_text(dagster_config(dagster_home))
     monkeypatch.setenv("SNAPLINE_HOME", str(home))
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home))
     with dg.DagsterInstance.from_config(str(dagster_home)) as instance:

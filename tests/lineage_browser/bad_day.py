@@ -1,7 +1,6 @@
 """The quick shop of the recovery tests after its bad day, and the browser of it."""
 
 import re
-import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from resources import Session, code_location
+from resources.assets.dagster_home import dagster_config
 from resources.browser.app import browser_app
-from resources.settings import PROJECT_ROOT
 from tests.resources.quick_shop import KEYS
 from tests.resources.test_recovery_refusals import BAD, Shop
 
@@ -23,7 +22,7 @@ def bad_day(home: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Good days, a bad load by SQL, and what was made from it for two months; the browser's actions find this shop."""
     dagster_home = home / "dagster"
     dagster_home.mkdir(parents=True)
-    shutil.copyfile(PROJECT_ROOT / "dagster.yaml", dagster_home / "dagster.yaml")
+    (dagster_home / "dagster.yaml").write_text(dagster_config(dagster_home))
     monkeypatch.setenv("SNAPLINE_HOME", str(home))
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home))
     monkeypatch.setattr(code_location, "_MODULE", "tests.resources.quick_shop")

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from resources import Session
+from resources.assets.dagster_home import dagster_config
 from resources.recovery import Recovery
-from resources.settings import PROJECT_ROOT
 from tests.resources import shop
 from tests.resources.dagster_server import DagsterServer, dagster_server, kill_run, wait
 from tests.resources.shop import rows
@@ -26,7 +26,7 @@ def instance(tmp_path: Path) -> Any:
     """A Dagster that processes share."""
     home = tmp_path / "dagster"
     home.mkdir()
-    shutil.copyfile(PROJECT_ROOT / "dagster.yaml", home / "dagster.yaml")
+    (home / "dagster.yaml").write_text(dagster_config(home))
     with dg.DagsterInstance.from_config(str(home)) as dagster_instance:
         yield dagster_instance
 
