@@ -16,7 +16,7 @@ from .errors import CorruptData, InvalidRequest, NotFound
 from .log.definition import refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
-from .maintain.compaction import Progress, Run, compact
+from .maintain.compaction import TRIES, Progress, Run, compact_in_tries
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant
@@ -62,8 +62,8 @@ class TableMaintenance(TableReading):
         `full` merges everything into one sorted run, otherwise the triggers of the options decide. `outdated`: Parquet files
         of earlier builds, with decimals or fine timestamps in a form that Paimon's Java library does not read rightly, are
         written anew even if there is nothing to merge them with; the end of each file is looked at. `run` carries the work
-        out elsewhere. Returns the snapshot; None if there was nothing to do. Raises CommitConflict if another
-        commit took away the files meanwhile.
+        out elsewhere. If another commit takes away the files meanwhile, it is planned anew; raises CommitConflict after
+        three tries. Returns the snapshot; None if there was nothing to do.
         """
         self._commits.check_writable()
         wanted = None
@@ -75,8 +75,9 @@ class TableMaintenance(TableReading):
                 return overwrite.covers(self._store, place[0])
 
         trouble = self._store.troubles.content(COMPACTION) if partition is None else None
-        snapshot = compact(
+        snapshot = compact_in_tries(
             self._store,
+            TRIES,
             full=full,
             outdated=outdated,
             wanted=wanted,

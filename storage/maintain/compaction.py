@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 
@@ -52,7 +53,8 @@ from .outdated import outdated_columns
 from .settle_postponed import settle_postponed
 
 _log = logging.getLogger(__name__)
-_TRIES_AFTER_COMMIT = 3
+# How often others may take away meanwhile what is compacted.
+TRIES = 3
 # Where nobody sees the rows before.
 _TRIES_UNTIL_SEEN = 10
 _THREADS = max(2, min(4, os.cpu_count() or 2))
@@ -156,6 +158,23 @@ def compact(
         ) from None
 
 
+def compact_in_tries(
+    store: TableStore, tries: int, *, listeners: Sequence[CommitListener], **options: Any
+) -> Snapshot | None:
+    """Compact as `compact` does with these options, planned anew for as long as others take away the files meanwhile.
+
+    Raises CommitConflict if all tries were in vain.
+    """
+    for tries_left in reversed(range(tries)):
+        try:
+            return compact(store, listeners=listeners, **options)
+        except CommitConflict as error:
+            if not tries_left:
+                raise
+            _log.info("%s", error)
+    return None
+
+
 def compact_after(
     store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
 ) -> Snapshot | None:
@@ -163,15 +182,15 @@ def compact_after(
     CommitConflict if all were in vain and the rows wait for it.
     """
     is_awaited = store.options.lifts_each_write
-    for tries_left in reversed(range(_TRIES_UNTIL_SEEN if is_awaited else _TRIES_AFTER_COMMIT)):
-        try:
-            return compact(store, full=False, wanted=written.__contains__, listeners=listeners)
-        except CommitConflict as error:
-            if is_awaited and not tries_left:
-                raise
-            # The rows are committed; if no try succeeds, the next writer's will.
-            _log.info("%s", error)
-    return None
+    tries = _TRIES_UNTIL_SEEN if is_awaited else TRIES
+    try:
+        return compact_in_tries(store, tries, listeners=listeners, full=False, wanted=written.__contains__)
+    except CommitConflict as error:
+        if is_awaited:
+            raise
+        # The rows are committed, and the next writer will compact them.
+        _log.info("%s", error)
+        return None
 
 
 def plan_compaction(
