@@ -60,16 +60,22 @@ class Basis:
         return refuse_overtaken(self.store, self.mark, messages, inserts=inserts)
 
 
-def repeated(store: TableStore, change: Callable[[Basis], _T], *, reads_rows: bool = True) -> _T:
+def repeated(
+    store: TableStore,
+    change: Callable[[Basis], _T],
+    *,
+    reads_rows: bool = True,
+    newest: Callable[[], Snapshot | None] | None = None,
+) -> _T:
     """What a change of rows returns, which is computed from the newest snapshot and committed under the guard of its basis.
 
     It is computed again, up to ten times in all, as long as others change the same rows meanwhile, or the snapshot expires
     that it is computed from; then this raises CommitConflict, and nothing is written. So it does if `reads_rows` of what has
-    columns by now that the table was opened without.
+    columns by now that the table was opened without. `newest`: what finds the newest snapshot.
     """
     options = store.options
     for attempt in range(1, _TRIES + 1):
-        basis = Basis(store, store.newest())
+        basis = Basis(store, (newest or store.newest)())
         if reads_rows:
             refuse_unknown_columns(store, basis.snapshot)
         try:

@@ -20,6 +20,7 @@ from .maintain.expire import expire_snapshots, retention_of
 from .maintain.follow import compact_written, tell_after
 from .maintain.mark_done import mark_after
 from .maintain.same_rows import brings_the_same
+from .maintain.settle_postponed import settled
 from .maintain.tagging import create_due_tag
 from .maintain.top_runs import as_top_runs
 from .metadata.manifest import ManifestEntry, Place
@@ -95,7 +96,9 @@ class Commits:
     def repeated(self, change: Callable[[Basis], _T]) -> _T:
         """What a change of rows returns, computed again if others change the same rows meanwhile: see `Table.repeated`."""
         self.check_writable()
-        return repeated(self.store, change)
+        # Rows that wait are rows as well: a change that did not see them would take them back.
+        newest = partial(settled, self.store, self._listeners) if is_postponed(self.schema) else None
+        return repeated(self.store, change, newest=newest)
 
     @outcome(_NOT_COMMITTED, landed=False)
     def write(

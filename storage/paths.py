@@ -16,7 +16,7 @@ from .values import cast_text, java_text
 # File systems take no longer names.
 _MOST_BYTES = 255
 # What Java's `Character.isWhitespace` takes for blank: no blank that holds words together, as Python's `str.strip` does.
-_BLANK = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+BLANK = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(0x20)}
 
 
@@ -156,7 +156,7 @@ def partition_path(
             )
         text = java_text if options.partition_legacy_name else cast_text
         shown = None if value is None else text(field.type, value)
-        if shown is None or not shown.strip(_BLANK):
+        if shown is None or not shown.strip(BLANK):
             shown = options.partition_default_name
         part = f"{escape(field.name)}={escape(shown)}"
         if for_writing and len(part.encode(errors="replace")) > _MOST_BYTES:

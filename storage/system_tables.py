@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from .metadata.manifest import ManifestEntry
 from .metadata.snapshot import Snapshot
 from .metadata.table_statistics import statistics_rows
 from .metadata.table_store import TableStore
+from .paths import BLANK
 from .read.changes import ROW_KIND
 from .read.row_count import row_count
 from .read.scan import FileStatistics, Scan
@@ -148,8 +149,10 @@ AUDIT_LOG = "audit_log"
 SYSTEM_TABLES = (*_SCHEMAS, AUDIT_LOG)
 
 
-def read_system_table(store: TableStore, name: str) -> pa.Table:
-    """The rows of a system table. Raises InvalidRequest that lists the names there are."""
+def read_system_table(store: TableStore, name: str, partition: Mapping[str, Any] | None = None) -> pa.Table:
+    """The rows of a system table; of `partitions` those alone that have these values, as the store holds them. Raises
+    InvalidRequest that lists the names there are.
+    """
     if name == AUDIT_LOG:
         return _audit_log(store)
     reader = _READERS.get(name)
@@ -157,7 +160,8 @@ def read_system_table(store: TableStore, name: str) -> pa.Table:
         known = ", ".join(f"${name}" for name in SYSTEM_TABLES)
         raise InvalidRequest(f"{store.identifier} has no system table ${name}. System tables: {known}.")
     schema = _SCHEMAS[name]
-    columns = list(zip(*reader(store), strict=True)) or [()] * len(schema)
+    rows = reader(store) if partition is None else _partitions(store, partition)
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.Table.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
@@ -351,14 +355,17 @@ def _totals(entries: Sequence[ManifestEntry]) -> tuple[int, int, int]:
     return sum(file.row_count for file in files), sum(file.size_bytes for file in files), len(files)
 
 
-def _partitions(store: TableStore) -> Rows:
+def _partitions(store: TableStore, wanted: Mapping[str, Any] | None = None) -> Rows:
     rows = []
     for partition, entries in _grouped(store, lambda entry: entry.partition).items():
+        values = store.partition_values(partition)
+        if any(values[name] != value for name, value in (wanted or {}).items()):
+            continue
         times = [entry.file.creation_time_local_ms for entry in entries]
         known = [time for time in times if time is not None]
         rows.append(
             (
-                store.partition_path(partition),
+                _partition_text(store, values),
                 *_totals(entries),
                 _created(max(known, default=None)),
                 _created(min(known, default=None)),
@@ -371,6 +378,15 @@ def _partitions(store: TableStore) -> Rows:
             )
         )
     return sorted(rows)
+
+
+def _partition_text(store: TableStore, values: Mapping[str, Any]) -> str:
+    """`k1=v1/k2=v2` as Java's system table has it: values as text, which names of directories need not be."""
+    shown = {name: _shower(store.schema.field(name).type)(value) for name, value in values.items()}
+    blank = store.options.partition_default_name
+    return "/".join(
+        f"{name}={blank if values[name] is None or not text.strip(BLANK) else text}" for name, text in shown.items()
+    )
 
 
 def _buckets(store: TableStore) -> Rows:

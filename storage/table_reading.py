@@ -216,9 +216,11 @@ class TableReading(TableHandle):
 
     @outcome(NOTHING_CHANGED)
     @of_same_table
-    def system_table(self, name: str) -> pa.Table:
-        """A system table, such as `snapshots`, `files` or `tags`."""
-        return read_system_table(self._store, name)
+    def system_table(self, name: str, *, partition: Mapping[str, Any] | None = None) -> pa.Table:
+        """A system table, such as `snapshots`, `files` or `tags`. `partition`: of `partitions`, those that have these values."""
+        if partition is not None and name != "partitions":
+            raise InvalidRequest(f"${name} has no rows of partitions: leave 'partition' out, or read $partitions.")
+        return read_system_table(self._store, name, None if partition is None else self.partition_values(partition))
 
     @outcome(NOTHING_CHANGED)
     @of_same_table

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from ..actions import Outcome
+from ..actions.sentences import counted
 from ..actions.values import partition_values
 from ..assets.dagster_instance import dagster_instance
 from ..assets.platform_tables import platform_table_assets
@@ -88,7 +89,7 @@ def start(
     planned = _plan(session, bad, mode, since, partition)
     carry_out.start(session, branch, planned)
     _print_plan(planned, form)
-    _say(f"Branch {branch} is there, on {len(planned.tables)} tables.", form)
+    _say(f"Branch {branch} is there, on {counted(len(planned.tables), 'table')}.", form)
 
 
 @recovery.command("list")

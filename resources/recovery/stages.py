@@ -293,9 +293,14 @@ class Recovery:
         for name, table in record.tables.items():
             if table.corrected:
                 before = before_bad(name, record.bad)
-                # A branch begins with one snapshot: those before it are still main's.
-                self._catalog.table(name).branches.lengthen(self.branch, before)
-                self.branched(name).rollback_to(before)
+                try:
+                    # A branch begins with one snapshot: those before it are still main's.
+                    self._catalog.table(name).branches.lengthen(self.branch, before)
+                    self.branched(name).rollback_to(before)
+                except NotFound as error:
+                    raise NotFound(
+                        f"{name} cannot go back to before {record.bad}: {error} Correct it by SQL."
+                    ) from None
                 return f"{name} on branch {self.branch} is at snapshot {before}."
         raise InvalidRequest(
             f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from storage import Catalog, ComputedColumn, InvalidRequest, KafkaTable, NotFound, Table, View, shown_options
@@ -132,10 +131,7 @@ class Look:
         if subject != "PARTITIONS":
             return lambda: Result(rows=table.system_table(subject.lower()))
         where = partition_values(node.args.get("partition"), table)
-        rows = table.system_table("partitions")
-        texts = {f"{name}={value}" for name, value in where.items()}
-        kept = [texts <= set(str(path).split("/")) for path in rows.column("partition").to_pylist()]
-        return lambda: Result(rows=rows.filter(pa.array(kept, pa.bool_())))
+        return lambda: Result(rows=table.system_table("partitions", partition=where))
 
     def _show_topic(self, node: Show, subject: str, topic: KafkaTable) -> Act:
         if subject == "CREATE TABLE":

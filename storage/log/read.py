@@ -176,13 +176,13 @@ class LogStream:
         snapshot = self._store.snapshots.latest() if wanted is None else self._store.snapshots.get(wanted)
         if snapshot is None:
             return None
-        rows = self._rows_at(snapshot)
+        # Rows that come, and what waits in postponed buckets with the kinds that it was written with.
+        kinds, _, rows = self._of(plan_first_reading(self._request, snapshot))
         if self._normalizes:
             self._normalizer = self._new_normalizer(rows)
         at = ReadPosition(snapshot.id, snapshot.identity)
         if end is not None and end.snapshot_id <= snapshot.id:
             at = ReadPosition(snapshot.id, snapshot.identity, end.topic, end.offsets)
-        kinds = pa.array(["+I"] * rows.num_rows, pa.string())
         return self._done(kinds, _numbers(snapshot.id, rows.num_rows), rows, at)
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:

@@ -3,10 +3,12 @@ such tables make it. A partition keeps the number of buckets that it has; the fi
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 import pyarrow as pa
 
+from ..errors import CommitConflict
 from ..lsm.system_columns import KINDS, VALUE_KIND
 from ..metadata.live_files import live_files
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
@@ -18,10 +20,13 @@ from ..read.split_read import ReadRequest, read_file
 from ..write.commit import TableCommit
 from ..write.commit_id import CommitId
 from ..write.listeners import CommitListener
+from ..write.newer_columns import at_columns_of
 from ..write.postponed import with_buckets
 from ..write.table_write import CommitMessage, TableWrite
 
 _KIND = "_SNAPLINE_KIND"
+# How often others may write in between.
+_TRIES = 10
 
 
 def settle_postponed(
@@ -61,6 +66,28 @@ def settle_postponed(
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
         messages, deleted=postponed, kind=COMPACT, operation="COMPACT"
+    )
+
+
+def settled(store: TableStore, listeners: Sequence[CommitListener]) -> Snapshot | None:
+    """The newest snapshot, once none of its rows waits in a postponed bucket: those that do are moved first. Raises
+    CommitConflict if others write more each time.
+    """
+    for _ in range(_TRIES):
+        newest = store.newest()
+        if newest is None or not _waiting(store, newest):
+            return newest
+        with suppress(CommitConflict):
+            settle_postponed(at_columns_of(store, newest), listeners=listeners)
+    raise CommitConflict(
+        f"Rows of {store.identifier} wait in postponed buckets, and were moved to real ones {_TRIES} times; each time others had "
+        "written more, or moved them too. Nothing is changed; repeat it when fewer write."
+    )
+
+
+def _waiting(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    return live_files(
+        store.manifests_of(snapshot), store.manifests.read, lambda entry: entry.bucket == POSTPONED_BUCKET
     )
 
 

@@ -27,9 +27,10 @@ from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
-from ..metadata.snapshot import OVERWRITE, Snapshot
+from ..metadata.snapshot import COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..option_checks import refuse_unsupported
+from .arrival import in_order_of_arrival
 from .change_metadata import (
     origins_of_changelog,
     snapshots_of_changes,
@@ -257,7 +258,7 @@ def plan_changes(request: ReadRequest, after: int, until: int) -> Iterator[Chang
         # Of a snapshot that has expired only this is left.
         if changelog.changelog_manifest_list is not None:
             yield from _plan_snapshot(request, changelog)
-        elif _tells_by_its_files(store, changelog) and (
+        elif _told_of_files(store, changelog) and (
             changelog.commit_kind == OVERWRITE or not _told_level(store, changelog)
         ):
             # Those have expired with it. Of what was only added a compaction tells, which has a changelog of its own.
@@ -289,6 +290,7 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
             request.store.manifests.read,
             lambda entry: entry.bucket == POSTPONED_BUCKET,
         )
+        postponed = in_order_of_arrival(request.store, snapshot, postponed)
         origins = origins_of(request.store, snapshot, postponed) if tells_of_commits(request) else None
         yield from _plan(request, snapshot, postponed, [], origins=origins)
 
@@ -304,7 +306,7 @@ def before_has_expired(store: TableStore, snapshot_id: int) -> NotFound:
 def reads_before(store: TableStore, snapshot: Snapshot) -> bool:
     """Whether the changes of a snapshot are told by files of the one before as well, which has to be there."""
     is_told = snapshot.changelog_manifest_list is None and _tells_by_its_files(store, snapshot)
-    return is_told and snapshot.commit_kind == OVERWRITE
+    return is_told and snapshot.commit_kind in (OVERWRITE, COMPACT)
 
 
 def latest_schema(store: TableStore) -> TableStore:
@@ -328,8 +330,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
         return
     if not _tells_by_its_files(store, snapshot):
         return
-    listed = manifests.read_list(snapshot.delta_manifest_list)
-    delta = [entry for each in listed for entry in manifests.read(each.name)]
+    delta = store.delta_of(snapshot)
     if store.options.changelog_producer != "none":
         # They are told of once a compaction moves them.
         delta = [entry for entry in delta if entry.bucket != POSTPONED_BUCKET]
@@ -339,7 +340,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
     marks = _marks_of(store, snapshot)
     marked = _marked(store, snapshot, marks, added) if marks.changed else []
     # Where changes are complete, what comes on top of other rows is told with those that it replaces.
-    is_complete = store.options.told_level is not None and snapshot.commit_kind == OVERWRITE
+    is_complete = store.options.told_level is not None and snapshot.commit_kind in (OVERWRITE, COMPACT)
     if store.schema.primary_keys and (removed or marked or is_complete):
         # Files may have gone from between others, or their rows by marks: what merging makes of the buckets tells, before and
         # after.
@@ -358,7 +359,7 @@ def _plan_snapshot(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeS
 
 def _marks_of(store: TableStore, snapshot: Snapshot) -> "Marks":
     """The deletion vectors before and after a snapshot. Raises NotFound if the one before has expired and had others."""
-    if not store.options.deletion_vectors_enabled or snapshot.commit_kind != OVERWRITE:
+    if not store.options.deletion_vectors_enabled or snapshot.commit_kind not in (OVERWRITE, COMPACT):
         return Marks({}, {})
     before = store.snapshots.find(snapshot.id - 1)
     if before is None and snapshot.id > 1:
@@ -377,9 +378,24 @@ def _marked(
 
 def _tells_by_its_files(store: TableStore, snapshot: Snapshot) -> bool:
     """Whether readers of changes read what a snapshot did off the files that it added and took away."""
+    return _told_of_files(store, snapshot) or _lifts_untold(store, snapshot)
+
+
+def _told_of_files(store: TableStore, snapshot: Snapshot) -> bool:
+    """The same, of a commit of rows."""
     if snapshot.commit_kind == OVERWRITE and not store.options.streaming_read_overwrite:
         return False
     return snapshot.changes_rows
+
+
+def _lifts_untold(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a compaction that tells of nothing has lifted rows that nobody was told of. Java's overwrites write such rows, and
+    commit their compaction without a changelog.
+    """
+    told_level = _told_level(store, snapshot)
+    if snapshot.commit_kind != COMPACT or not told_level or not store.options.streaming_read_overwrite:
+        return False
+    return any(entry.kind != ADD and entry.file.level < told_level for entry in store.delta_of(snapshot))
 
 
 def _told_level(store: TableStore, snapshot: Snapshot) -> int:
@@ -422,6 +438,9 @@ def _plan(
         return entry.partition, -1 if entry.partition in compared else entry.bucket
 
     def order(entry: ManifestEntry) -> tuple[object, ...]:
+        if entry.bucket == POSTPONED_BUCKET:
+            # Each file has numbers of its own: they stay in the order in which they came.
+            return (*place(entry), entry.bucket, 0, "")
         return (*place(entry), entry.bucket, entry.file.min_sequence_number, entry.file.name)
 
     came = {where: tuple(group) for where, group in groupby(sorted(added, key=order), place)}

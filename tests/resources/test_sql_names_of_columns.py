@@ -67,6 +67,13 @@ def test_a_partition_has_values_where_no_rows_give_them(run: Run, what: str, par
     assert run("SELECT count(*) FROM t") == [(2,)]
 
 
+def test_partitions_are_shown_by_values_and_not_by_names_of_directories(run: Run) -> None:
+    run("CREATE TABLE days (k INT, d DATE, s STRING) PARTITIONED BY (d, s)")
+    run("INSERT INTO days VALUES (1, DATE '2024-05-14', 'a/b'), (2, DATE '2024-05-15', 'c')")
+    assert [row[0] for row in run("SHOW PARTITIONS days PARTITION (d = '2024-05-14')")] == ["d=2024-05-14/s=a/b"]
+    assert [row[0] for row in run("SHOW PARTITIONS days PARTITION (s = 'a/b')")] == ["d=2024-05-14/s=a/b"]
+
+
 def test_case_tells_no_columns_apart(run: Run, session: Session) -> None:
     run("CREATE TABLE m (Id INT, d STRING) PARTITIONED BY (D); INSERT INTO m (d, ID) VALUES ('x', 1)")
     run("INSERT INTO t PARTITION (D='c', E) (ID, e) VALUES (3, 'q')")

@@ -186,9 +186,9 @@ def test_years_before_the_first_and_after_9999_have_a_text(catalog: Catalog) -> 
     table = catalog.create_table("db.t", rows.schema, partition_by=["at"])
     table.write(rows)
     assert sorted(table.system_table("partitions")["partition"].to_pylist()) == [
-        "at=+10000-01-01T00%3A00",
-        "at=0000-07-18T07%3A06%3A40",
-        "at=1970-01-01T00%3A00",
+        "at=+10000-01-01 00:00:00.000000",
+        "at=0000-07-18 07:06:40.000000",
+        "at=1970-01-01 00:00:00.000000",
     ]
     plain = catalog.create_table("db.plain", rows.schema)
     plain.write(rows)
