@@ -468,6 +468,16 @@ class SnaplineSql(Databricks):
     Parser = _Parser
 
 
+class _HeldParser(_Parser):
+    REFUSES_CASTS = False
+
+
+class HeldSql(SnaplineSql):
+    """The dialect of expressions that tables hold, those of other writers too: TIMESTAMP(3) is a type there."""
+
+    Parser = _HeldParser
+
+
 # What a table is called while a statement runs, beside what it was called in the statement.
 _NAMES_OF_VIEWS = re.compile(r"__snapline_\d+_\d+ AS ")
 
