@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from .parser_base import BaseParser
+from .unparsed import UnparsedParser
 from .written_types import as_written, refusal
 
 
-class TypeParser(BaseParser):
+class TypeParser(UnparsedParser):
     """Parses types; casts to those that cannot be as they are written are refused."""
 
     REFUSES_CASTS: ClassVar[bool] = True
