@@ -7,6 +7,8 @@ nobody can commit a null of it any more.
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from .derived import check_given
 from .errors import CommitConflict, CorruptData, StorageError
 from .iceberg.publish import follow_options, refuse_unpublishable
@@ -21,6 +23,7 @@ from .metadata.table_store import TableStore
 from .not_null import refuse_nulls_held
 from .store_errors import outcome
 from .write.close import beside_history, fence
+from .write.incoming import shaped
 from .write.required_columns import became_required
 
 
@@ -31,6 +34,11 @@ def alter(store: TableStore, changes: Sequence[SchemaChange]) -> TableStore:
         altered = _altered(store, changes)
     follow_options(store, altered)
     return altered
+
+
+def refuse_unfit(store: TableStore, rows: pa.Table, changes: Sequence[SchemaChange]) -> None:
+    """Raise InvalidRequest if rows would not fit the table once changes were made, which are not."""
+    shaped(rows, next_schema(store.schema, changes, written=None, time_ms=store.clock.now_ms()))
 
 
 def _altered(opened: TableStore, changes: Sequence[SchemaChange]) -> TableStore:

@@ -1,16 +1,19 @@
 """Partitions as users name them, by the values of their columns, and as the store does."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from .errors import InvalidRequest, NotFound
+from .metadata.snapshot import Snapshot
 from .metadata.table_store import TableStore
 from .read.scan import Scan
 from .values import from_arrow, from_literal, to_arrow
+from .write.attempt import Guard
 from .write.incoming import Data
 from .write.overwrite import Overwrite
+from .write.table_write import CommitMessage
 
 
 def partition_values(store: TableStore, partition: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,6 +37,28 @@ def refuse_absent(store: TableStore, scan: Scan, covered: Overwrite, partition: 
     """Raise NotFound if no rows of a scan are in a partition, which is `covered`."""
     if not any(covered.covers(store, entry.partition) for entry in scan.entries):
         raise NotFound(f"{store.identifier} has no rows in partition {dict(partition)}. Nothing was done.")
+
+
+def only_in(
+    store: TableStore, messages: Sequence[CommitMessage], partitions: Sequence[Mapping[str, Any]], guard: Guard | None
+) -> Guard:
+    """A guard of a commit, which asks another one too: raises InvalidRequest if messages hold rows of other partitions than
+    these, each given by the values of some partition columns.
+    """
+    covered = Overwrite(matching=tuple(partition_values(store, partition) for partition in partitions))
+
+    def refuse(latest: Snapshot | None) -> None:
+        for partition in {entry.partition for message in messages for entry in message.added}:
+            if not covered.covers(store, partition):
+                raise InvalidRequest(
+                    f"The rows hold some of partition {store.partition_values(partition)}, which is none of those that this "
+                    f"write to {store.identifier} is for ({', '.join(map(str, map(dict, partitions)))}). Filter the rows, or "
+                    "write those partitions too."
+                )
+        if guard is not None:
+            guard(latest)
+
+    return refuse
 
 
 def with_partition(

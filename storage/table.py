@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from .altering import alter
+from .altering import alter, refuse_unfit
 from .arguments import checked
 from .basis import Basis
 from .commits import CommitDetails
@@ -19,7 +19,7 @@ from .metadata.redefinition import redefined
 from .metadata.schema import TableSchema
 from .metadata.schema_change import SchemaChange
 from .metadata.snapshot import Snapshot
-from .partitions import with_partition
+from .partitions import only_in, with_partition
 from .read.all_rows import as_told, with_all_rows
 from .read.net_changes import refuse_unseen
 from .read.predicate import Predicate
@@ -202,6 +202,12 @@ class Table(TableMaintenance):
         self._commits.check_writable()
         return Table(alter(self._store, changes), self._catalog_name, self._listeners)
 
+    def refuse_unfit(self, rows: pa.Table, changes: Sequence[SchemaChange]) -> None:
+        """Raise InvalidRequest if rows would not fit the table once changes were made, which are not; rows that are none tell of
+        their types.
+        """
+        refuse_unfit(self._store, rows, changes)
+
     def redefined(self, definition: TableSchema) -> "Table":
         """The same table under another definition, which becomes its own when an overwrite of the whole table is committed to
         it. Raises InvalidRequest for a definition by which the history could not be read.
@@ -232,6 +238,14 @@ class Table(TableMaintenance):
     def notify(self, snapshot: Snapshot) -> None:
         """Tell the listeners of a commit that another process made for this one."""
         self.new_commit().notify(snapshot)
+
+    def only_in_partitions(
+        self, messages: Sequence[CommitMessage], partitions: Sequence[Mapping[str, Any]], guard: Guard | None = None
+    ) -> Guard:
+        """A guard for `commit_messages`, which asks another one too: raises InvalidRequest for rows of other partitions than
+        these, each given by the values of some partition columns.
+        """
+        return only_in(self._store, messages, partitions, guard)
 
     def commit_messages(
         self,

@@ -27,16 +27,16 @@ def commit_rows(
     """Commit rows as one snapshot; None if there was nothing to commit: no rows, or, with `unless_same`, exactly those that
     an overwrite would replace.
 
-    `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. With `partitions`, exactly these are
-    replaced, whatever the mode, and rows of others are refused. `unless_changed_since`: raises CommitConflict if that snapshot is
-    not the table's newest change any more.
+    `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. With `partitions`, rows are added to these,
+    or exactly these are replaced, and rows of others are refused. `unless_changed_since`: raises CommitConflict if that snapshot
+    is not the table's newest change any more.
     """
     if isinstance(rows, DataFrame):
         return spark_writer.write_frame(
             rows,
             table,
             warehouse,
-            mode=spark_writer.OVERWRITE_PARTITIONS if partitions is not None else mode,
+            mode=mode,
             commit_id=commit_id,
             properties=properties,
             partitions=partitions,
@@ -44,11 +44,13 @@ def commit_rows(
             unless_changed_since=unless_changed_since,
         )
     guard = None if unless_changed_since is None else table.snapshots.unless_changed_since(unless_changed_since)
-    replaces = mode != spark_writer.APPEND or partitions is not None
+    replaces = mode != spark_writer.APPEND
     with table.new_write(replaces=replaces) as writer:
         writer.write(rows)
         message = writer.prepare_commit()
     if not replaces:
+        if partitions is not None:
+            guard = table.only_in_partitions([message], partitions, guard)
         return table.commit_messages([message], None, commit_id, properties, "WRITE", guard=guard)
     overwrite = Overwrite(dynamic=mode == spark_writer.OVERWRITE_PARTITIONS)
     if partitions is not None:

@@ -80,6 +80,11 @@ def _check(
         raise InvalidRequest(f"mode {mode!r} is unknown. Use one of: {', '.join(WRITE_MODES)}.")
     if mode == OVERWRITE_PARTITIONS and not definition.partition_by:
         raise InvalidRequest(f"mode {mode!r} replaces partitions: it needs partition_by.")
+    if mode == OVERWRITE_PARTITIONS and partition_column is not None:
+        raise InvalidRequest(
+            f"mode {mode!r} replaces the partitions that occur in the rows, and with partition_column a run replaces those "
+            "that it is for: leave mode out."
+        )
     if partitions_def is None and partition_column is not None:
         raise InvalidRequest("partition_column holds Dagster's partition key: it needs a partitions_def.")
     if isinstance(partitions_def, dg.MultiPartitionsDefinition) and partition_column is not None:

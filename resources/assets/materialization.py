@@ -87,12 +87,14 @@ class Materialization:
         version = current.data_version if current else f"{self.table.identifier.branch}@0"
         why = "no other rows than there are" if is_same else "no rows"
         self.context.log.info(f"nothing to commit to {self.table.identifier}, which got {why}; it stays at {version}")
-        if is_same and current is not None:
+        # No rows to be added leave partitions as they are: that is how they were made.
+        is_made = is_same or bool(self.partitions)
+        if is_made and current is not None:
             self._tag(current.snapshot_id)
         snapshot = None if current is None else self.table.snapshot(current.snapshot_id)
         numbers = CommitNumbers.none(self.table)
         metadata: dict[str, Any] = {**numbers.total, "nothing_committed": f"got {why}, stays at {version}"}
-        if is_same and snapshot is not None:
+        if is_made and snapshot is not None:
             metadata = table_metadata(self.table, snapshot, sources_of(snapshot), numbers) | metadata
             if self.partitions:
                 metadata = self._of_partitions(snapshot, metadata, numbers)

@@ -20,14 +20,17 @@ def check_policy(policy: str) -> None:
 
 
 def with_columns_of(
-    opened: Callable[[], Table], columns: pa.Schema, policy: str, comments: Mapping[str, str]
+    opened: Callable[[], Table], rows: pa.Table, policy: str, comments: Mapping[str, str]
 ) -> tuple[Table, list[str]]:
-    """The table that `opened` gives with the columns that rows need, and what was changed, a few words each.
+    """The table that `opened` gives with the columns that rows need, and what was changed, a few words each. Of rows that are
+    elsewhere `rows` has the columns alone.
 
     refuse: nothing is changed. add: columns that the table lacks are added, nullable, null in the rows that are there. evolve:
     besides, types become wider where every value fits, as ALTER allows; texts and bytes keep their length. What no policy
-    changes is left to the writer, which refuses values that do not fit. Raises InvalidRequest that says what differs.
+    changes is left to the writer, which refuses values that do not fit; no column is added or changed for rows that do not.
+    Raises InvalidRequest that says what differs.
     """
+    columns = rows.schema
     for tries_left in reversed(range(_TRIES)):
         table = opened()
         new = [column for column in columns if column.name not in table.schema.column_names]
@@ -51,6 +54,7 @@ def with_columns_of(
         sentences += (
             [f"column {field.name} became {_as_text(table, field)}" for field in wider] if policy == EVOLVE else []
         )
+        table.refuse_unfit(rows, changes)
         try:
             return table.alter(*changes), sentences
         except AlreadyExists:

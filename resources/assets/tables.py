@@ -330,12 +330,12 @@ class TablesResource(dg.ConfigurableResource[Any]):
         """Commit rows as one snapshot and say so to Dagster.
 
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster partition
-        keys of the step to values of partition columns: exactly these are replaced, rows of others are refused, and each key
-        becomes a tag. `tags` are set besides. A step that is run again commits nothing twice, nor does a run that is executed
-        again after it died between its commit and Dagster's event. An overwrite that brings exactly the rows that it would
-        replace commits nothing, unless `unless_same` is False: the files that were written are compared with those that are
-        there. `on_schema_change` says what becomes of columns that the table does not have, before the rows are written: refuse,
-        add, evolve (see `schema_policy`). `to`: a branch, instead of main.
+        keys of the step to values of partition columns: rows are appended to these, or exactly these are replaced, rows of
+        others are refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits nothing twice,
+        nor does a run that is executed again after it died between its commit and Dagster's event. An overwrite that brings
+        exactly the rows that it would replace commits nothing, unless `unless_same` is False: the files that were written are
+        compared with those that are there. `on_schema_change` says what becomes of columns that the table does not have, before
+        the rows are written: refuse, add, evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
         # Before anything is written.
         check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
@@ -345,14 +345,14 @@ class TablesResource(dg.ConfigurableResource[Any]):
         named = [*(tag_name(partition) for partition in partitions or () if tag_partitions), *tags]
         properties = {**(properties or {}), **tags_property(named), **self._topics.taken(context).properties}
         sources = list(self._reads.get(step, {}))
-        columns = rows.schema if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema)
+        given = rows if isinstance(rows, pa.Table) else arrow_schema_of(rows.schema).empty_table()
         job = "/".join(key.path)
         try:
             # Runs of other partitions may be at a table that one of them has created: then it stays.
             with unless_left_empty(self.session.catalog) as created:
                 new = created if partitions is None else None
-                table, altered = self._opened(definition, columns, to, new, on_schema_change)
-                changed = columns_told(context, table, altered, left_null(table, columns))
+                table, altered = self._opened(definition, given, to, new, on_schema_change)
+                changed = columns_told(context, table, altered, left_null(table, given.schema))
                 planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
                 with self.session.recorder.job(job, sources, [planned]):
                     commit_id = step_commit_id(context, job, table, key, to.part)
@@ -363,7 +363,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
             self._reads.pop(step, None)
             self._grown_from.pop(step_of(context), None)
         # An overwrite that commits nothing brings what there is.
-        is_same = snapshot is None and (mode != spark_writer.APPEND or partitions is not None)
+        is_same = snapshot is None and mode != spark_writer.APPEND
         snapshot = unless_long_ago(context, snapshot, commit_id, f"{job} to {table.identifier}")
         if snapshot is not None:
             sources = made_from(context, self.session, snapshot, sources)
@@ -375,15 +375,15 @@ class TablesResource(dg.ConfigurableResource[Any]):
     def _opened(
         self,
         definition: TableDefinition,
-        columns: pa.Schema,
+        rows: pa.Table,
         to: OnBranch,
         new: Callable[[Table], None] | None,
         on_schema_change: str,
     ) -> tuple[Table, list[str]]:
         """The table that rows go to, created if it is not there, and what was changed of its columns for them."""
         return with_columns_of(
-            lambda: to.branch(definition.open_or_create(self.session.catalog, columns, new)),
-            columns,
+            lambda: to.branch(definition.open_or_create(self.session.catalog, rows.schema, new)),
+            rows,
             on_schema_change,
             definition.column_descriptions,
         )

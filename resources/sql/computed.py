@@ -9,7 +9,7 @@ from sqlglot import exp, parse_one
 from storage import ComputedColumn, InvalidRequest, SchemaChange, SetOptions, StorageError, Table
 from storage.engines.storable import refuse_unstorable
 from storage.sql.declared_types import declared_type, refuse_length
-from storage.sql.dialect import SnaplineSql
+from storage.sql.dialect import HeldSql, SnaplineSql
 from storage.sql.pure_expression import parse_expression
 from storage.sql.table_definition import TableDefinition
 
@@ -68,7 +68,7 @@ def _check(subject: str, expression: str, known: Collection[str], columns: Colle
 
 
 def _parsed(expression: str) -> exp.Expr:
-    return parse_one(expression, dialect=SnaplineSql, into=exp.Condition)
+    return parse_one(expression, dialect=HeldSql, into=exp.Condition)
 
 
 def with_renamed(table: Table, name: str, new_name: str) -> list[SchemaChange]:

@@ -99,10 +99,10 @@ class Definitions:
         place, kind = node.this, node.args.get("kind")
         if kind is not None and kind.name.upper() not in ("DATABASE", "SCHEMA"):
             raise InvalidRequest(f"USE {kind.name} is not known here: USE db, USE CATALOG c.")
-        database, catalog_name = place.name, place.args.get("db")
+        database, catalog_name = place.name, place.db
 
         def act() -> Result:
-            catalog = self._session.catalog_of(catalog_name.name if catalog_name else self._settings.catalog)
+            catalog = self._session.catalog_of(catalog_name or self._settings.catalog)
             known = sorted({*catalog.databases(), "default", "paimon", "information_schema"})
             if database not in known:
                 raise at(place, NotFound(f"Database {database!r} does not exist. Databases: {', '.join(known)}."))

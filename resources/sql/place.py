@@ -9,6 +9,8 @@ from storage import InvalidRequest, StorageError
 
 _MISSING = re.compile(r"Required (?:keyword|argument): '\w+' missing for <class '[\w.]*?(\w+)'>")
 
+_TOKEN = re.compile(r" but got (?:<Token .*|None)$")
+
 
 def parse_failure(error: ParseError) -> InvalidRequest:
     """What the parser says, with line and column, and the text around."""
@@ -17,7 +19,8 @@ def parse_failure(error: ParseError) -> InvalidRequest:
     if column is not None:
         column = max(1, column - len(details.get("highlight") or " ") + 1)
     near = f"{details.get('start_context') or ''}⟦{details.get('highlight') or ''}⟧{details.get('end_context') or ''}"
-    message = _MISSING.sub(_missing, details.get("description") or str(error).splitlines()[0]).rstrip(".")
+    message = _MISSING.sub(_missing, details.get("description") or str(error).splitlines()[0])
+    message = _TOKEN.sub("", message).rstrip(".")
     where = f"line {line}, column {column}" if line else "the statement"
     return InvalidRequest(f"SQL error at {where}: {message}. Near: {' '.join(near.split())[-120:]}")
 

@@ -1,7 +1,7 @@
 """What a statement gives: rows, or a sentence about what was done."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 # The line behind a traceback of Python, which an error of Spark shows in the middle of its text.
 _RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)$", re.MULTILINE)
 
+# What says that something failed and not what: threads that wait for others, and jobs for their tasks.
+_OF_OTHERS = re.compile(r"Exception thrown in awaitResult|Job aborted|Writing job aborted|Task failed while writing")
+_LOST_TASK = re.compile(r"^.*most recent failure: Lost task \S+ in stage .*?\(TID \d+\)(?: \([^)]*\))?: ")
+_CAUSED = "Caused by: "
+
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
@@ -33,14 +38,27 @@ def spark_errors() -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The first line of an error that says something; of one that Python has raised in a task, what it is."""
+    """The first line of an error that says something; of one that was raised in a task, what it is."""
     raised = _RAISED.search(str(error))
     if raised is not None:
         return raised[1].strip()
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
-    return lines[0].removeprefix(": ") if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    return _cause(lines) if _OF_OTHERS.search(lines[0]) else lines[0].removeprefix(": ")
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """The first cause, in the lines of an error of the JVM, that says what has failed, with the line below that shows it."""
+    causes = [place for place, line in enumerate(lines) if line.startswith(_CAUSED)]
+    for place in causes:
+        if not _OF_OTHERS.search(lines[place]):
+            below = lines[place + 1] if place + 1 < len(lines) else ""
+            more = "" if not below or below.startswith(("at ", "... ", _CAUSED)) else f": {below}"
+            return lines[place].removeprefix(_CAUSED) + more
+    return _LOST_TASK.sub("", lines[causes[-1] if causes else 0]).removeprefix(_CAUSED).removeprefix(": ")
 
 
 def _stream_failure(error: Exception) -> StorageError:

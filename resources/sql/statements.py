@@ -188,8 +188,8 @@ class Statements:
             case DescribeTable():
                 return look.describe(tree)
             case Call():
-                name, arguments = tree.this, tree.expressions
-                reach = Reach(self._context.session, self.settings.catalog, self._table_named, self._full_name)
+                catalog, name, arguments = *_procedure(tree.this), tree.expressions
+                reach = self._reach(catalog or self.settings.catalog)
                 return lambda: call(reach, name, arguments)
             case Explain():
                 return self._explain(tree, engine())
@@ -237,11 +237,32 @@ class Statements:
                 names += [table, *catalog.table(name).schema.column_names]
         return names
 
-    def _full_name(self, name: str) -> str:
-        return str(self._names.place(_table_node(name)).identifier)
+    def _reach(self, catalog: str) -> Reach:
+        """What a procedure of a catalog works on: names without a catalog are of that one. Raises NotFound if there is none."""
+        self._context.session.catalog_of(catalog)
 
-    def _table_named(self, name: str) -> Table:
-        return self._names.table(_table_node(name))
+        def node_of(name: str) -> exp.Table:
+            node = _table_node(name)
+            if not node.catalog and catalog != self.settings.catalog:
+                node.set("db", node.args.get("db") or exp.to_identifier("default", quoted=True))
+                node.set("catalog", exp.to_identifier(catalog, quoted=True))
+            return node
+
+        def full_name(name: str) -> str:
+            place = self._names.place(node_of(name))
+            if place.catalog != catalog:
+                raise InvalidRequest(
+                    f"{name} is of catalog {place.catalog}: CALL {place.catalog}.sys.… reaches its tables."
+                )
+            return str(place.identifier)
+
+        return Reach(self._context.session, catalog, lambda name: self._names.table(node_of(name)), full_name)
+
+
+def _procedure(name: str) -> tuple[str, str]:
+    """The catalog that stands before the name of a procedure, `catalog.sys.name`, and the rest of it; "" for none."""
+    catalog, *rest = name.split(".")
+    return (catalog, ".".join(rest)) if len(rest) == 2 and rest[0].lower() == "sys" else ("", name)
 
 
 def _table_node(name: str) -> exp.Table:

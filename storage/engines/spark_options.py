@@ -36,7 +36,7 @@ _TAKES = {
     | {"read.changelog", TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER},
     WRITE: _PLACE
     | {"commit-user", "commit-identifier", "commit-exact", "commit-not-before-ms", "commit-new", "row-kind-column"}
-    | {"change-tracking", "properties", "operation", "overwrite", "unless-same"}
+    | {"change-tracking", "properties", "operation", "overwrite", "only-partitions", "unless-same"}
     | {"replaced-snapshot", "replaced-files", "marked-rows", "basis", "unless-changed-since", "new-schema"},
     STREAM_WRITE: _PLACE | {"commit-user", "checkpointlocation", "row-kind-column", "change-tracking", "properties"},
 }

@@ -12,7 +12,8 @@ Options for streaming reads: `scan.mode` (full, latest, from-snapshot with `scan
 `scan.timestamp-millis`), `columns`, `metadata-columns` (of the commits that made the changes), `snapshots-per-batch`,
 `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are left out).
 Options for writing: `commit-user`, `commit-identifier`, `row-kind-column`, `change-tracking`, `properties` (JSON), `unless-same`
-(an overwrite that brings the rows that it replaces commits nothing), `overwrite` (`table`, `partitions`, or a JSON list of them).
+(an overwrite that brings the rows that it replaces commits nothing), `overwrite` (`table`, `partitions`, or a JSON list of them),
+`only-partitions` (a JSON list of those that may be appended to).
 Streaming writes take those of them that are of no single commit.
 `storage.<key>` goes to fsspec. What a use does not take is refused (`spark_options.py`).
 """
@@ -199,8 +200,12 @@ class SnaplineWriter(DataSourceArrowWriter):
         self._table = under_new_definition(_table(options), options)
         self._overwrite = overwrite
         self._properties = properties_of(options)
+        # What is wrong with it is said before anything is written.
+        idle = "only-partitions" if overwrite else "overwrite"
+        if idle in options:
+            mode = "append" if overwrite else "overwrite"
+            raise InvalidRequest(f"Option {idle!r} is for mode({mode!r}): say that, or leave the option out.")
         if overwrite:
-            # What is wrong with it is said before anything is written.
             overwrite_of(self._table, options)
         self._write_name = self._table.store.clock.unique_name()
 

@@ -57,18 +57,24 @@ def overwrite_of(table: Table, options: Mapping[str, str]) -> Overwrite:
     partitions, or nothing for the table's default."""
     mode = options.get("overwrite", "")
     if mode.startswith("["):
-        try:
-            partitions = json.loads(mode)
-        except (ValueError, RecursionError):
-            partitions = None
-        if not isinstance(partitions, list) or not all(isinstance(partition, dict) for partition in partitions):
-            raise InvalidRequest(f"Option 'overwrite' = {shown(mode)} must be a JSON list of partitions.")
+        partitions = _listed("overwrite", mode)
         return Overwrite(matching=tuple(table.partition_values(partition) for partition in partitions))
     if mode not in ("", "table", "partitions"):
         raise InvalidRequest(
             f"Option 'overwrite' is table, partitions or a JSON list of partitions, not {shown(mode)}."
         )
     return table.overwrite_by_default(None if not mode else mode == "partitions")
+
+
+def _listed(option: str, text: str) -> list[dict[str, object]]:
+    """The partitions that an option lists. Raises InvalidRequest."""
+    try:
+        partitions = json.loads(text)
+    except (ValueError, RecursionError):
+        partitions = None
+    if not isinstance(partitions, list) or not all(isinstance(partition, dict) for partition in partitions):
+        raise InvalidRequest(f"Option {option!r} = {shown(text)} must be a JSON list of partitions.")
+    return partitions
 
 
 def replaced_files(table: Table, options: Mapping[str, str]) -> tuple[list[ManifestEntry], list[MarkedFile]]:
@@ -104,9 +110,17 @@ def _decoded(text: str) -> np.ndarray:
 
 
 def guard_of(table: Table, options: Mapping[str, str], messages: Sequence[CommitMessage]) -> Guard | None:
-    """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON, or rows that were made for a
-    snapshot (`unless-changed-since`) that is not the newest change any more; None for other writes.
+    """What refuses a change of rows that others have overtaken since its `basis`, a mark in JSON, rows that were made for a
+    snapshot (`unless-changed-since`) that is not the newest change any more, and rows of other partitions than
+    `only-partitions`, a JSON list; None for other writes.
     """
+    guard = _overtaken(table, options, messages)
+    if "only-partitions" not in options:
+        return guard
+    return table.only_in_partitions(messages, _listed("only-partitions", options["only-partitions"]), guard)
+
+
+def _overtaken(table: Table, options: Mapping[str, str], messages: Sequence[CommitMessage]) -> Guard | None:
     since = number_of(options, "unless-changed-since")
     if since is not None:
         return table.snapshots.unless_changed_since(since)

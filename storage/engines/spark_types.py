@@ -81,7 +81,28 @@ def _with_nulls(kind: Any) -> Any:
 
 
 def rows_of_frame(frame: DataFrame) -> pa.Table:
-    """All rows of a DataFrame, with variants as the store has them: Spark's own way fails at one that is null."""
+    """All rows of a DataFrame, with variants as the store has them: Spark's own way fails at one that is null, and at what is of
+    the type of NULL and may not be null.
+    """
+    names, frame = frame.columns, _nullable(frame)
+    return _rows(frame).rename_columns(names)
+
+
+def _nullable(frame: DataFrame) -> DataFrame:
+    """The same rows, as columns c0, c1, … (names may occur twice), where what is of the type of NULL may be null."""
+    if _with_nulls(frame.schema) == frame.schema:
+        return frame
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(frame.columns))])
+
+    def column(field: StructField) -> Column:
+        if isinstance(field.dataType, NullType):
+            return F.lit(None).alias(field.name)
+        return F.col(field.name).cast(_with_nulls(field.dataType))
+
+    return numbered.select(*map(column, numbered.schema))
+
+
+def _rows(frame: DataFrame) -> pa.Table:
     plain = _with_variants_in_parts(frame.schema)
     if plain == frame.schema:
         return frame.toArrow()

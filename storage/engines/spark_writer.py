@@ -51,13 +51,14 @@ def write_frame(
 ) -> Snapshot | None:
     """Commit a DataFrame and return the snapshot; None if there was nothing to commit.
 
-    `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the
-    rows, or exactly those that `partitions` lists). `replaced`: names of data files of a snapshot that go when the rows
-    come; `marked`: rows of those, by file name and position, that go instead of the files. `basis`: the snapshot that a change
-    of rows was computed from; raises RowsChanged if others have changed the same rows since. `unless_same`: see
-    `Table.commit_messages`. `unless_changed_since`: raises CommitConflict if that snapshot is not the table's newest change any
-    more. `order_column`: numbers that say which of the rows of one key comes later; it is not written. A repeated `commit_id`
-    changes nothing; what is returned then, see `Table.write`. Raises the error of the store that a task or the commit raised.
+    `mode`: append (an upsert with a primary key), overwrite (the table), overwrite-partitions (those that occur in the rows).
+    With `partitions` both replace exactly those, append adds to those alone, and rows of others are refused. `replaced`: names
+    of data files of a snapshot that go when the rows come; `marked`: rows of those, by file name and position, that go instead
+    of the files. `basis`: the snapshot that a change of rows was computed from; raises RowsChanged if others have changed the
+    same rows since. `unless_same`: see `Table.commit_messages`. `unless_changed_since`: raises CommitConflict if that snapshot
+    is not the table's newest change any more. `order_column`: numbers that say which of the rows of one key comes later; it is
+    not written. A repeated `commit_id` changes nothing; what is returned then, see `Table.write`. Raises the error of the store
+    that a task or the commit raised.
     """
     refuse_own_properties(properties)
     if mode not in WRITE_MODES:
@@ -135,10 +136,11 @@ def _replacement_options(
         options |= {"replaced-snapshot": str(replaced[0]), "replaced-files": json.dumps(list(replaced[1]))}
     if marked is not None:
         options["marked-rows"] = rows_to_mark(marked)
+    listed = None if partitions is None else json.dumps([dict(partition) for partition in partitions])
     if mode != APPEND:
-        options["overwrite"] = "partitions" if mode == OVERWRITE_PARTITIONS else "table"
-        if partitions is not None:
-            options["overwrite"] = json.dumps([dict(partition) for partition in partitions])
+        options["overwrite"] = listed or ("partitions" if mode == OVERWRITE_PARTITIONS else "table")
+    elif listed is not None:
+        options["only-partitions"] = listed
     return options
 
 

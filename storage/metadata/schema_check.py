@@ -42,6 +42,7 @@ def check_schema(schema: TableSchema) -> None:
             raise InvalidRequest(f"The {what} names a column twice: {', '.join(keys)}.")
     for field in schema.fields:
         field.type.to_arrow()
+    _check_fields(schema)
     _check_texts(schema)
     _check_untracked(schema)
     _check_variants(schema)
@@ -148,6 +149,19 @@ def _avro_troubles(schema: TableSchema) -> Iterator[str]:
                 f"Column {field.name!r}: Paimon's Java library cannot read Avro files with a MULTISET of anything but texts. "
                 "Use another type, or another 'file.format'."
             )
+
+
+def _check_fields(schema: TableSchema) -> None:
+    """Raise InvalidRequest for structs, at any depth, that have two fields of one name."""
+    for field in schema.fields:
+        for data_type in _types_in(field.type):
+            names = [inner.name for inner in data_type.fields]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise InvalidRequest(
+                    f"Column {field.name!r} has type {field.type}, in which field {twice!r} occurs twice. Give each a name of "
+                    "its own."
+                )
 
 
 def _check_variants(schema: TableSchema) -> None:

@@ -12,10 +12,10 @@ from .commands import (
     AlterView,
 )
 from .not_known import ALTERATIONS_NOT_KNOWN
-from .parser_base import BaseParser
+from .type_parser import TypeParser
 
 
-class AlterationParser(BaseParser):
+class AlterationParser(TypeParser):
     """Parses the statements that alter what there is."""
 
     def _parse_comment_on_table(self) -> exp.Expr:

@@ -150,15 +150,6 @@ class _Parser(AddedParser):
             )
         return statement
 
-    def _refuse_known_to_spark(self, start: int) -> None:
-        words = [token.text.upper() for token in self._tokens[start:]]
-        if words[:1] == ["FROM"] and "INSERT" in words:
-            self.raise_error(
-                "FROM … INSERT … INSERT is not known here: write one INSERT for each table", self._tokens[start]
-            )
-        if words[:2] in (["CREATE", "DATABASE"], ["CREATE", "SCHEMA"]):
-            self.raise_error("a database has a name and nothing else: leave out what follows it", self._tokens[start])
-
     # --- clauses of other systems, which plain Spark does not have
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
@@ -466,6 +457,16 @@ class SnaplineSql(Databricks):
 
     Tokenizer = SnaplineTokenizer
     Parser = _Parser
+
+
+class _HeldParser(_Parser):
+    REFUSES_CASTS = False
+
+
+class HeldSql(SnaplineSql):
+    """The dialect of expressions that tables hold, those of other writers too: TIMESTAMP(3) is a type there."""
+
+    Parser = _HeldParser
 
 
 # What a table is called while a statement runs, beside what it was called in the statement.

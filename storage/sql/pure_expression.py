@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from ..errors import CorruptData, InvalidRequest, StorageError, Unsupported
 from ..metadata.derived_columns import computed_columns, watermark
-from .dialect import SnaplineSql
+from .dialect import HeldSql
 
 _MOST_CHARACTERS = 10_000
 
@@ -188,7 +188,7 @@ def _parsed(text: str, what: str) -> exp.Expr:
             f"{what} has {len(text)} characters, at most {_MOST_CHARACTERS} are read. Write a shorter expression."
         )
     try:
-        trees = SnaplineSql().parse_into(exp.Condition, text)
+        trees = HeldSql().parse_into(exp.Condition, text)
     except (SqlglotError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
         # The parser trusts a few functions to have the arguments that they should have.
         said = str(error).splitlines()[0] if isinstance(error, SqlglotError) and str(error) else "it cannot be parsed."

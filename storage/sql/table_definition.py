@@ -19,6 +19,7 @@ from ..read.metadata_columns import METADATA_COLUMNS
 from .commands import MetadataConstraint, WatermarkConstraint
 from .dialect import SnaplineSql, shown
 from .predicate_text import literal_of
+from .written_types import refusal
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -253,6 +254,8 @@ def constant_of(node: exp.Expr, data_type: DataType, name: str) -> Any:
 def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
     """The type of the format that a type in SQL stands for. Raises InvalidRequest for types that it does not have."""
     inner: list[Any] = node.expressions
+    if isinstance(node, exp.DataType) and (wrong := refusal(node, stored=True)):
+        raise InvalidRequest(f"{wrong}.")
     match node.this:
         case _Type.ARRAY:
             return DataType("ARRAY", nullable, element=_inner(inner[0]))

@@ -39,6 +39,16 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
         ({"inputs": {"y": "nope"}}, r"'nope' is no name of a table"),
         ({"inputs": {"y": "core.src$x"}}, r"'core.src\$x' is no name of a table"),
         ({"inputs": {"y": "core.src"}, "mode": "overwrite-partitions"}, r"needs partition_by"),
+        (
+            {
+                "inputs": {"y": "core.src"},
+                "mode": "overwrite-partitions",
+                "partitions_def": DAYS,
+                "partition_by": "v",
+                "partition_column": "v",
+            },
+            r"with partition_column a run replaces those that it is for: leave mode out",
+        ),
         ({"code_version": 3}, r"code_version=3 is no text"),
         ({"options": "bucket=1"}, r"options='bucket=1' is no mapping"),
         ({"column_descriptions": ["a"]}, r"is no mapping"),

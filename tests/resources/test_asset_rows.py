@@ -119,6 +119,52 @@ def test_partitions_that_are_made_again_as_they_were_commit_nothing_and_have_the
     assert version(materializations(materialize(days, partition_key=KEYS[0]))[0]) == "main@3"
 
 
+# --- rows that are added to partitions
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("engine", ["arrow", "spark"])
+def test_rows_are_appended_to_the_partitions_of_a_run(
+    materialize: Callable[..., Any], session: Session, keyed: bool, engine: str
+) -> None:
+    given: dict[str, list[Any]] = {}
+
+    def make() -> pa.Table:
+        return pa.table(given, pa.schema([("k", pa.int64()), ("day", pa.string())]))
+
+    added = table_asset(
+        "core.added",
+        mode="append",
+        primary_key=["k", "day"] if keyed else [],
+        partition_by="day",
+        partitions_def=DAYS,
+        partition_column="day",
+        code_version="1",
+    )(made_by(engine, make))
+    for key, numbers in ((KEYS[0], [1]), (KEYS[1], [1]), (KEYS[0], [2, 3])):
+        given.update(k=numbers, day=[key] * len(numbers))
+        (event,) = materializations(materialize(added, partition_key=key))
+    assert shown(event, "table_rows", "dagster/partition_row_count", "rows_given") == [4, 3, 2 if keyed else None]
+    given.update(k=[3], day=[KEYS[0]])
+    materialize(added, partition_key=KEYS[0])
+    expected = [(1, KEYS[0]), (1, KEYS[1]), (2, KEYS[0]), (3, KEYS[0]), *([] if keyed else [(3, KEYS[0])])]
+    assert rows(session, "core.added") == expected
+    assert {tag.name: tag.snapshot.id for tag in session.table("core.added").tags.list()} == {KEYS[0]: 4, KEYS[1]: 2}
+
+    # Rows of another day are refused, and none of their files is left.
+    given.update(k=[9, 9], day=[KEYS[0], KEYS[2]])
+    with pytest.raises(Exception, match=rf"some of partition {{'day': '{KEYS[2]}'}}, which is none of those"):
+        materialize(added, partition_key=KEYS[0])
+    assert rows(session, "core.added") == expected
+    assert session.table("core.added").remove_orphan_files(dry_run=True, no_writers=True) == []
+
+    # A partition to which nothing is to be added is made all the same.
+    given.update(k=[], day=[])
+    (event,) = materializations(materialize(added, partition_key=KEYS[3]))
+    assert shown(event, "nothing_committed", "tags") == ["got no rows, stays at main@4", KEYS[3]]
+    assert rows(session, "core.added") == expected
+
+
 def test_each_partition_of_a_whole_table_gets_its_tag_though_nothing_has_changed(
     materialize: Callable[..., Any], session: Session
 ) -> None:
@@ -350,6 +396,34 @@ def test_evolving_never_loses_a_value_nor_a_length_and_touches_no_key(
         materialize(made_of(given, "evolve"))
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="refuse, add, evolve"):
         made_of(given, "merge")
+
+
+@pytest.mark.parametrize("policy", ["add", "evolve"])
+@pytest.mark.parametrize("engine", ["arrow", "spark"])
+def test_a_run_whose_rows_do_not_fit_leaves_the_columns_as_they_are(
+    materialize: Callable[..., Any], session: Session, policy: str, engine: str
+) -> None:
+    session.sql("CREATE TABLE core.t (id INT, a VARCHAR(3), s STRUCT<x INT>, r STRING NOT NULL, n SMALLINT)", "duckdb")
+    fitting = {"id": 1, "a": "x", "s": {"x": 1}, "r": "r", "n": 1, "new": "new"}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"a": 5}, "Column 'a' has type .*the rows have int64"),
+        ({"s": {"x": 1, "y": 2}}, "no field 's.y'"),
+        ({"r": ...}, "Column 'r' is NOT NULL, but the rows do not have it"),
+    ]
+    if engine == "arrow":
+        cases += [({"a": "long"}, "row 0 has 4 characters"), ({"r": None}, "'r' is NOT NULL, but 1 of 1")]
+        cases += [({"n": 2**40}, "does not fit")] if policy == "add" else []
+    before = session.table("core.t").schema
+    made: dict[str, pa.Table] = {}
+    declared = table_asset("core.t", on_schema_change=policy, mode="append", code_version="1")
+    asset = declared(made_by(engine, lambda: made["rows"]))
+    for wrong, message in cases:
+        given = {name: value for name, value in {**fitting, **wrong}.items() if value is not ...}
+        types = {"r": pa.string()}
+        made["rows"] = pa.table({name: pa.array([value], types.get(name)) for name, value in given.items()})
+        with pytest.raises(dg.Failure, match=message):
+            materialize(asset)
+        assert session.table("core.t").schema == before
 
 
 # --- frames, arguments, configuration

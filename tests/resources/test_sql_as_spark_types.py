@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resources import Session
-from storage import StorageError
+from storage import InvalidRequest, StorageError
 
 Sql = Callable[[str], Any]
 
@@ -59,6 +59,32 @@ def test_an_empty_array_or_map_is_stored(session: Session) -> None:
     rows = session.sql("SELECT id, b, m, s FROM t ORDER BY id", "duckdb").to_arrow().to_pylist()
     assert rows[0] == {"id": 1, "b": [], "m": [], "s": {"q": []}}
     assert rows[1] == {"id": 2, "b": [], "m": None, "s": None}
+
+
+@pytest.mark.spark
+def test_an_empty_array_or_map_is_shown(session: Session) -> None:
+    for text, rows in (
+        ("SELECT array()", [{"array()": []}]),
+        ("SELECT map() AS m, array(array()) AS a, 1 AS b", [{"m": [], "a": [[]], "b": 1}]),
+        ("SELECT named_struct('q', array(), 'm', map()) AS s", [{"s": {"q": [], "m": []}}]),
+        ("SELECT explode(array()) AS x", []),
+        ("SELECT map(array(), 1) AS m, NULL AS n", [{"m": [([], 1)], "n": None}]),
+        (
+            "SELECT array(parse_json('1')) AS v, array() AS a",
+            [{"v": [{"value": b"\x0c\x01", "metadata": b"\1\0\0"}], "a": []}],
+        ),
+    ):
+        assert session.sql(text, "spark").to_arrow().to_pylist() == rows
+    twice = session.sql("SELECT array() AS a, array() AS a", "spark").to_arrow()
+    assert twice.column_names == ["a", "a"]
+    with pytest.raises(InvalidRequest, match="Cannot use null as map key"):
+        session.sql("SELECT map(NULL, 1)", "spark").to_arrow()
+
+
+@pytest.mark.spark
+def test_what_fails_while_rows_are_read_is_named(session: Session) -> None:
+    with pytest.raises(InvalidRequest, match=r"Unclosed character class near index 0: \[$"):
+        session.sql("SELECT count(*) FROM range(10) WHERE CAST(id AS STRING) RLIKE '['", "spark").to_arrow()
 
 
 @pytest.mark.spark

@@ -48,6 +48,17 @@ def broken(text: str) -> list[str]:
 
 
 SPECIFIC = {
+    "CREATE VIEW w SCHEMA BINDING AS SELECT 1 AS a": "'SCHEMA' is no part of CREATE VIEW that is known here",
+    "CREATE OR REPLACE TEMPORARY VIEW w METRICS AS SELECT 1 AS a": "'METRICS' is no part of CREATE VIEW",
+    "CREATE TABLE made (a INT) DEFAULT COLLATION UTF8_LCASE": "'COLLATION' is no part of CREATE TABLE",
+    "CREATE TABLE made (a INT) AS SELECT 1 AS a FOR EVER": "'FOR' is no part of CREATE TABLE",
+    "CREATE ROLE r": "column 8: CREATE takes one of CATALOG, DATABASE, SCHEMA, TABLE, VIEW",
+    "DROP ROLE r": "DROP takes one of",
+    "ALTER CATALOG c": "ALTER takes one of TABLE, VIEW",
+    "CREATE": "CREATE takes one of",
+    "CREATE TABLE": "Expected table name. Near",
+    "COPY INTO t": "Expected table name. Near",
+    "USE": "Expected table name. Near",
     "SELECT nope FROM t": "no column 'nope'. Columns: day, id, v",
     "SELECT idd FROM t": "Did you mean 'id'",
     "SELECT t.nope FROM t": "no column 'nope'",

@@ -1,12 +1,13 @@
 """Procedures by Paimon's names and parameters."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from resources.sql.procedures import known_procedures
-from storage import InvalidRequest, NotFound, Unsupported
+from storage import InvalidRequest, NotFound, StorageError, Unsupported
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
@@ -34,6 +35,44 @@ def table(sql: Sql) -> Sql:
 
 def ids(sql: Sql, of: str = "t") -> list[int]:
     return sorted(row[0] for row in sql(f"SELECT id FROM {of}"))
+
+
+def test_a_procedure_of_another_catalog_reaches_its_tables(table: Sql, tmp_path: Path) -> None:
+    table(f"CREATE CATALOG other WITH ('warehouse' = '{tmp_path / 'other'}')")
+    table("USE other.default; CREATE TABLE u (id INT); INSERT INTO u VALUES (1)")
+    table("USE snapline.default")
+    assert table("SELECT current_catalog() AS c, current_database() AS d") == [("snapline", "default")]
+    for name in ("u", "default.u", "other.default.u"):
+        table(f"CALL other.sys.create_tag('{name}', 'tag_{len(name)}')")
+    assert table("SELECT count(*) FROM other.default.`u$tags`") == [(3,)]
+    table("USE other.default; CALL snapline.sys.create_tag(table => 't', tag => 'first')")
+    assert table("SELECT tag_name FROM snapline.default.`t$tags`") == [("first",)]
+    with pytest.raises(NotFound, match=r"Catalog 'nope' does not exist\. Catalogs: snapline, other"):
+        table("CALL nope.sys.create_tag('t', 'x')")
+    # A table of the same name in the current catalog is another one.
+    table("CREATE TABLE t (id INT)")
+    with pytest.raises(InvalidRequest, match=r"CALL snapline.sys.… reaches its tables"):
+        table("CALL sys.drop_table('snapline.default.t')")
+    assert table("SHOW TABLES") == [("t",), ("u",)]
+    table("CALL snapline.sys.drop_table('snapline.default.t')")
+    assert table("SHOW TABLES IN snapline.default") == []
+    assert len(table("SHOW TABLES")) == 2
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_use_takes_a_catalog_and_a_database(sql: Sql) -> None:
+    sql("CREATE DATABASE one")
+    for statement in ("USE snapline.one", "USE DATABASE snapline.one", "USE CATALOG snapline; USE one"):
+        sql(statement)
+        assert sql("SELECT current_database() AS d") == [("one",)]
+        sql("USE default")
+    for statement, message in (
+        ("USE nope.default", "Catalog 'nope' does not exist"),
+        ("USE snapline.nope", "Database 'nope' does not exist. Databases: default"),
+        ("USE a.b.c", "has no place behind 'c'"),
+    ):
+        with pytest.raises(StorageError, match=message):
+            sql(statement)
 
 
 def test_every_procedure_of_paimon_is_carried_out_or_refused_by_name(sql: Sql) -> None:
