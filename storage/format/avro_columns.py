@@ -19,8 +19,8 @@ from .avro import Blocks
 # Files are read together up to this many bytes.
 _MOST_BYTES = 1 << 26
 # With fewer blocks of this many bytes for each operation, reading record by record is faster.
-_LEAST_BLOCKS = 8
-_BYTES_FOR_EACH_READ = 4 * _LEAST_BLOCKS
+_LEAST_BLOCKS = 16
+_BYTES_FOR_EACH_READ = 2 * _LEAST_BLOCKS
 _READS_AT_LEAST = 1000
 _MOST_ITEMS = 10_000
 _LEAST_RECORD_BYTES = 32
@@ -88,17 +88,17 @@ def _read(schema: str, files: Sequence[Blocks], wanted: Collection[str]) -> Sequ
     """The columns of files of one schema; if those of several cannot be read, of each alone."""
     try:
         return _side_by_side(schema, files, wanted)
-    except (Unusual, IndexError, KeyError, TypeError, ValueError, RecursionError):
+    except (Unusual, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return [None] if len(files) == 1 else [_read(schema, [each], wanted)[0] for each in files]
 
 
 def _side_by_side(schema: str, files: Sequence[Blocks], wanted: Collection[str]) -> list[Columns | None]:
     counts = np.array([count for file in files for count in file.counts], np.int64)
     sizes = np.array([len(block) for file in files for block in file.blocks], np.int64)
-    if not len(counts) or counts.min() < 0 or counts.sum() < _LEAST_BLOCKS * counts.max():
+    # More cannot be there, and columns of so many would take all memory.
+    if not len(counts) or counts.min() < 0 or (counts > sizes // _LEAST_RECORD_BYTES).any():
         raise Unusual
-    if (counts > sizes // _LEAST_RECORD_BYTES).any():
-        # They cannot all be there, and columns of so many would take all memory.
+    if counts.sum() < _LEAST_BLOCKS * counts.max():
         raise Unusual
     contents = [b"".join(file.blocks) for file in files]
     data = b"".join(contents)

@@ -124,10 +124,11 @@ class ManifestColumns:
 
     def _checked_names(self) -> list[str]:
         column = self._columns[NAME]
+        starts, ends = self._bounds(column, None)
         names = self._slices(column, None)
         joined = b"/".join(names)
         is_plain = joined.isascii() and b"\\" not in joined and b"\0" not in joined
-        if is_plain and joined.count(b"/") == len(names) - 1 and _fit(column):
+        if is_plain and joined.count(b"/") == len(names) - 1 and _fit(ends - starts):
             return joined.decode().split("/")
         return [file_name(name.decode(), "", NAME) for name in names]
 
@@ -205,6 +206,11 @@ class ManifestColumns:
         column = self._columns.get(path)
         if column is None or _is_all_null(column, rows):
             return self._nothing(rows)
+        starts, ends = self._bounds(column, rows)
+        lengths = ends - starts
+        if lengths.max(initial=0) <= 1:
+            # The end of an array takes one byte, and nothing none.
+            return [() if length else None for length in lengths.tolist()]
         known, items = self._arrays, column.items
         encoded = self._slices(column, rows)
         for each in set(encoded):
@@ -213,18 +219,21 @@ class ManifestColumns:
         return [known[each, items] if each else None for each in encoded]
 
     def _slices(self, column: Column, rows: np.ndarray | None) -> list[bytes]:
-        assert column.ends is not None
-        starts, ends = (column.starts, column.ends) if rows is None else (column.starts[rows], column.ends[rows])
+        starts, ends = self._bounds(column, rows)
         data = self._data
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    @staticmethod
+    def _bounds(column: Column, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        assert column.ends is not None
+        return (column.starts, column.ends) if rows is None else (column.starts[rows], column.ends[rows])
 
     def _nothing(self, rows: np.ndarray | None) -> Sequence[Any]:
         return [None] * (self._row_count if rows is None else len(rows))
 
 
-def _fit(names: Column) -> bool:
+def _fit(lengths: np.ndarray) -> bool:
     """Whether names are long and short enough."""
-    lengths = names.ends - names.starts
     return bool(lengths.min() >= _SHORTEST_NAME and lengths.max() <= _LONGEST_NAME)
 
 
