@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -123,6 +124,40 @@ def read_records(data: bytes, name: str, types: str | None = None) -> list[dict[
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a container file: the schema of its records as JSON text, their bytes, and how many records each has."""
+
+    schema: str
+    blocks: list[bytes]
+    counts: list[int]
+
+
+def read_blocks(data: bytes, name: str, types: str) -> Blocks | None:
+    """The blocks of a container file; None if `read_records` would raise an error before the first record of one."""
+    try:
+        check_avro(data, name)
+        reader = fastavro.block_reader(io.BytesIO(data))
+        schema = str(reader.metadata["avro.schema"])
+        if _wrong_type(schema, types):
+            return None
+        blocks: list[Any] = list(reader)
+        return Blocks(schema, [block.bytes_.getvalue() for block in blocks], [block.num_records for block in blocks])
+    # Which error it is, `read_records` says.
+    except Exception:
+        return None
+
+
+def read_array(data: bytes, items: str) -> list[Any]:
+    """The items of an encoded array; their type as JSON text. Raises ValueError if it is none."""
+    return list(_read_value(data, _array_of(items)))
+
+
+@lru_cache(maxsize=64)
+def _array_of(items: str) -> Any:
+    return fastavro.parse_schema({"type": "array", "items": json.loads(items)})
+
+
 @lru_cache(maxsize=64)
 def _wrong_type(actual: str, wanted: str) -> str | None:
     """The first field of a schema whose type is another than a schema wants; both as JSON text."""
@@ -178,6 +213,10 @@ def write_datum(parsed_schema: Any, record: dict[str, Any]) -> bytes:
 
 def read_datum(data: bytes, parsed_schema: Any) -> dict[str, Any]:
     """The record that a message holds. Raises ValueError if it is none of the schema, or if something is left over."""
+    return dict(_read_value(data, parsed_schema))
+
+
+def _read_value(data: bytes, parsed_schema: Any) -> Any:
     buffer = io.BytesIO(data)
     try:
         record: Any = fastavro.schemaless_reader(buffer, parsed_schema, None)
@@ -188,4 +227,4 @@ def read_datum(data: bytes, parsed_schema: Any) -> dict[str, Any]:
         raise ValueError(f"It is of another schema, or damaged ({type(error).__name__}: {error}).") from None
     if left := len(data) - buffer.tell():
         raise ValueError(f"{left} bytes are left over.")
-    return dict(record)
+    return record

@@ -26,7 +26,7 @@ def is_seen(store: TableStore, entry: ManifestEntry) -> bool:
 
 def seen_files(store: TableStore, snapshot: Snapshot) -> dict[str, ManifestEntry]:
     """The files that they see at a snapshot, by path."""
-    entries = live_files(store.manifests_of(snapshot), store.manifests.read)
+    entries = live_files(store.manifests_of(snapshot), store.manifests)
     return {path_of(store, entry): entry for entry in entries if is_seen(store, entry)}
 
 

@@ -99,4 +99,4 @@ def live_entries(store: TableStore, snapshot: Snapshot | None) -> list[ManifestE
     """
     refuse_index(store, snapshot)
     with told_of_way_back(store, snapshot):
-        return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests.read)
+        return [] if snapshot is None else live_files(store.manifests_of(snapshot), store.manifests)

@@ -22,9 +22,10 @@ from ..metadata.change_tracking import untracked_partitions
 from ..metadata.former_names import former_names
 from ..metadata.history import REVERTED_PROPERTY, ROLLED_BACK_PROPERTY
 from ..metadata.index_manifest import DELETION_VECTORS, read_index_manifest
-from ..metadata.live_files import live_files
+from ..metadata.live_files import live_entries
 from ..metadata.main_branch import find_main
-from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, ManifestFiles, Place
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, ManifestFile, Place
+from ..metadata.manifest_files import ManifestFiles
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_statistics import read_statistics
 from ..metadata.table_store import TableStore
@@ -291,7 +292,7 @@ class _BranchCheck:
             # What is live cannot be told; the files that can be found are looked at.
             entries = [entry for each in read.values() for entry in each or () if entry.kind == 0]
         else:
-            entries = live_files((*base, *delta), lambda name: read[name] or ())
+            entries = live_entries(entry for each in (*base, *delta) for entry in read[each.name] or ())
             count = sum(entry.file.row_count for entry in entries)
             if count != snapshot.total_record_count:
                 self._broken(where, f"totalRecordCount is {snapshot.total_record_count}, its files hold {count} rows")

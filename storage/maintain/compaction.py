@@ -27,6 +27,7 @@ from ..metadata.change_tracking import is_tracked
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, COMPACTED, LOOKUP_MARK, ManifestEntry, Place
+from ..metadata.manifest_columns import FilePlace
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.schema_check import refuse_unwritable
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
@@ -165,11 +166,11 @@ def plan_compaction(
     now_ms = 0 if store.options.record_level_expire_time_ms is None else now_of_ages(store)
     expiry = record_expiry_of(store.schema, now_ms) if store.schema.primary_keys else None
 
-    def keep(entry: ManifestEntry) -> bool:
-        return entry.bucket >= 0 and (wanted is None or wanted(entry.place))
+    def keep(place: FilePlace) -> bool:
+        return place.bucket >= 0 and (wanted is None or wanted(place.place))
 
     with told_of_way_back(store, snapshot):
-        live = live_files(store.manifests_of(snapshot), store.manifests.read, keep)
+        live = live_files(store.manifests_of(snapshot), store.manifests, keep)
         vectors = vectors_of(store, snapshot)
     live.sort(key=attrgetter("place"))
     plans: list[BucketCompaction] = []

@@ -93,7 +93,5 @@ def _failures(store: TableStore, places: set[Place], listeners: Sequence[CommitL
 def _places_of_level_0(store: TableStore, snapshot: Snapshot) -> set[Place]:
     """The buckets of a snapshot that have files of level 0."""
     with told_of_way_back(store, snapshot):
-        live = live_files(
-            store.manifests_of(snapshot), store.manifests.read, lambda listed_entry: listed_entry.bucket >= 0
-        )
+        live = live_files(store.manifests_of(snapshot), store.manifests, lambda place: place.bucket >= 0)
     return {entry.place for entry in live if entry.file.level == 0}

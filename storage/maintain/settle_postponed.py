@@ -41,7 +41,7 @@ def settle_postponed(
     latest = store.snapshots.latest()
     if latest is None:
         return None
-    live = live_files(store.manifests_of(latest), store.manifests.read)
+    live = live_files(store.manifests_of(latest), store.manifests)
     counts = {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
     postponed = [
         entry for entry in live if entry.bucket == POSTPONED_BUCKET and (wanted is None or wanted(entry.place))
@@ -86,9 +86,7 @@ def settled(store: TableStore, listeners: Sequence[CommitListener]) -> Snapshot 
 
 
 def _waiting(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    return live_files(
-        store.manifests_of(snapshot), store.manifests.read, lambda entry: entry.bucket == POSTPONED_BUCKET
-    )
+    return live_files(store.manifests_of(snapshot), store.manifests, lambda place: place.bucket == POSTPONED_BUCKET)
 
 
 def _rewritten(store: TableStore, entries: Sequence[ManifestEntry], count: int) -> CommitMessage:

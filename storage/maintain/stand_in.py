@@ -225,7 +225,7 @@ def _state_below(store: TableStore, number: int, below: Snapshot | None, above: 
             "neither by the snapshot before it nor by the one after it."
         )
     listed = store.manifests.read_list(above.base_manifest_list, above.base_manifest_list_size)
-    live = live_files(listed, store.manifests.read)
+    live = live_files(listed, store.manifests)
     before = live_entries(store, below)
     known, wanted = {entry.identity for entry in before}, {entry.identity for entry in live}
     gone = [entry.deleted() for entry in before if entry.identity not in wanted]

@@ -23,7 +23,7 @@ def unfinished(store: TableStore) -> Iterator[str]:
     count = store.options.bucket
     if latest is None or count < 1:
         return
-    entries = live_files(store.manifests_of(latest), store.manifests.read)
+    entries = live_files(store.manifests_of(latest), store.manifests)
     others = sorted(
         {
             (store.partition_path(entry.partition), entry.total_buckets)

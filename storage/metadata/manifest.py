@@ -1,26 +1,25 @@
 """Manifest lists and manifests: which data files a commit added and deleted.
 
-Follows `docs/format.md`, "Manifest lists and manifests". Manifests have unique names and never change, so what was
-decoded is kept in memory and shared by all tables of the process.
+Follows `docs/format.md`, "Manifest lists and manifests".
 """
 
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..data_types import DataType
+import numpy as np
+
 from ..document import file_name, text
-from ..errors import CorruptData, NotFound
+from ..drafts import maker
 from ..file_io import FileIO
-from ..format import avro
-from ..format.binary_row import EMPTY_ROW, decode
-from ..format.column_stats import SerializedStats, merge_ranges
-from ..paths import TablePaths
+from ..format.column_stats import SerializedStats
+from . import manifest_columns as at
+from .manifest_columns import FilePlace, KeepPlace, ManifestColumns
 
 ADD, DELETE = 0, 1
 # A partition, as manifests hold it, and a bucket in it.
@@ -82,6 +81,11 @@ class ManifestEntry:
         return self.partition, self.bucket
 
     @property
+    def file_place(self) -> FilePlace:
+        """Partition and bucket, of how many buckets, and by which schema the file was written."""
+        return FilePlace(self.partition, self.bucket, self.total_buckets, self.file.schema_id)
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """What makes two entries speak of the same file; the level is part of it."""
         file = self.file
@@ -120,67 +124,8 @@ class ManifestFile:
     max_level: int | None = None
 
 
-_STATS_FIELDS = (
-    ("_MIN_VALUES", "bytes"),
-    ("_MAX_VALUES", "bytes"),
-    ("_NULL_COUNTS", avro.nullable({"type": "array", "items": ["null", "long"]})),
-)
-_LIST_SCHEMA = avro.parse(
-    avro.record(
-        "record",
-        ("_VERSION", "int"),
-        ("_FILE_NAME", "string"),
-        ("_FILE_SIZE", "long"),
-        ("_NUM_ADDED_FILES", "long"),
-        ("_NUM_DELETED_FILES", "long"),
-        ("_PARTITION_STATS", avro.record("record__PARTITION_STATS", *_STATS_FIELDS)),
-        ("_SCHEMA_ID", "long"),
-        ("_MIN_BUCKET", avro.nullable("int")),
-        ("_MAX_BUCKET", avro.nullable("int")),
-        ("_MIN_LEVEL", avro.nullable("int")),
-        ("_MAX_LEVEL", avro.nullable("int")),
-        ("_MIN_ROW_ID", avro.nullable("long")),
-        ("_MAX_ROW_ID", avro.nullable("long")),
-    )
-)
-_FILE_SCHEMA = avro.record(
-    "record__FILE",
-    ("_FILE_NAME", "string"),
-    ("_FILE_SIZE", "long"),
-    ("_ROW_COUNT", "long"),
-    ("_MIN_KEY", "bytes"),
-    ("_MAX_KEY", "bytes"),
-    ("_KEY_STATS", avro.record("record__FILE__KEY_STATS", *_STATS_FIELDS)),
-    ("_VALUE_STATS", avro.record("record__FILE__VALUE_STATS", *_STATS_FIELDS)),
-    ("_MIN_SEQUENCE_NUMBER", "long"),
-    ("_MAX_SEQUENCE_NUMBER", "long"),
-    ("_SCHEMA_ID", "long"),
-    ("_LEVEL", "int"),
-    ("_EXTRA_FILES", {"type": "array", "items": "string"}),
-    ("_CREATION_TIME", avro.nullable({"type": "long", "logicalType": "timestamp-millis"})),
-    ("_DELETE_ROW_COUNT", avro.nullable("long")),
-    ("_EMBEDDED_FILE_INDEX", avro.nullable("bytes")),
-    ("_FILE_SOURCE", avro.nullable("int")),
-    ("_VALUE_STATS_COLS", avro.nullable({"type": "array", "items": "string"})),
-    ("_EXTERNAL_PATH", avro.nullable("string")),
-    ("_FIRST_ROW_ID", avro.nullable("long")),
-    ("_WRITE_COLS", avro.nullable({"type": "array", "items": "string"})),
-)
-_MANIFEST_SCHEMA = avro.parse(
-    avro.record(
-        "record",
-        ("_VERSION", "int"),
-        ("_KIND", "int"),
-        ("_PARTITION", "bytes"),
-        ("_BUCKET", "int"),
-        ("_TOTAL_BUCKETS", "int"),
-        ("_FILE", _FILE_SCHEMA),
-    )
-)
-_LIST_TYPES, _MANIFEST_TYPES = avro.types_of(_LIST_SCHEMA), avro.types_of(_MANIFEST_SCHEMA)
-
-
-def _stats_record(stats: SerializedStats) -> dict[str, Any]:
+def stats_record(stats: SerializedStats) -> dict[str, Any]:
+    """Statistics as manifests and their lists hold them."""
     return {"_MIN_VALUES": stats.minimums, "_MAX_VALUES": stats.maximums, "_NULL_COUNTS": list(stats.null_counts)}
 
 
@@ -188,7 +133,8 @@ def _stats(record: dict[str, Any]) -> SerializedStats:
     return SerializedStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
 
 
-def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
+def entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    """An entry as a manifest holds it."""
     file = entry.file
     return {
         "_VERSION": 2,
@@ -202,8 +148,8 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
             "_ROW_COUNT": file.row_count,
             "_MIN_KEY": file.min_key,
             "_MAX_KEY": file.max_key,
-            "_KEY_STATS": _stats_record(file.key_stats),
-            "_VALUE_STATS": _stats_record(file.value_stats),
+            "_KEY_STATS": stats_record(file.key_stats),
+            "_VALUE_STATS": stats_record(file.value_stats),
             "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
             "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
             "_SCHEMA_ID": file.schema_id,
@@ -221,7 +167,8 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
     }
 
 
-def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
+def entry_of(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
+    """The entry that a record of a manifest is. Raises CorruptData, or what a record that is none leads to."""
     file = record["_FILE"]
     extra, external = file["_EXTRA_FILES"], file.get("_EXTERNAL_PATH")
     if record["_PARTITION"] is None or record["_BUCKET"] is None or file["_SCHEMA_ID"] is None:
@@ -262,7 +209,54 @@ def _entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
     )
 
 
-def _manifest_file(record: dict[str, Any], _: FileIO, path: str) -> ManifestFile:
+_new_entry, _new_file, _new_stats = maker(ManifestEntry), maker(DataFile), maker(SerializedStats)
+
+
+def _entries(columns: ManifestColumns, rows: np.ndarray | None) -> list[ManifestEntry]:
+    """The entries of some rows of a manifest, or of all."""
+    nothing: tuple[str, ...] = ()
+    files = map(
+        _new_file,
+        columns.names_of(rows),
+        columns.numbers(at.SIZE, rows),
+        columns.numbers(at.ROWS, rows),
+        columns.bytes_of(at.MIN_KEY, rows),
+        columns.bytes_of(at.MAX_KEY, rows),
+        _stats_of(columns, at.KEY_STATS, rows),
+        _stats_of(columns, at.VALUE_STATS, rows),
+        columns.numbers(at.MIN_SEQUENCE, rows),
+        columns.numbers(at.MAX_SEQUENCE, rows),
+        columns.numbers(at.SCHEMA_ID, rows),
+        columns.numbers(at.LEVEL, rows),
+        columns.numbers(at.CREATED, rows),
+        columns.numbers(at.DELETED_ROWS, rows),
+        columns.numbers(at.SOURCE, rows),
+        columns.arrays(at.STATS_COLUMNS, rows),
+        (names or nothing for names in columns.arrays(at.EXTRA_FILES, rows)),
+        columns.texts(at.EXTERNAL_PATH, rows),
+        columns.bytes_of(at.INDEX, rows),
+        columns.numbers(at.FIRST_ROW_ID, rows),
+        columns.arrays(at.WRITE_COLUMNS, rows),
+    )
+    return list(
+        map(
+            _new_entry,
+            columns.numbers(at.KIND, rows),
+            columns.partitions(rows),
+            columns.numbers(at.BUCKET, rows),
+            columns.numbers(at.TOTAL_BUCKETS, rows),
+            files,
+        )
+    )
+
+
+def _stats_of(columns: ManifestColumns, path: str, rows: np.ndarray | None) -> Iterator[SerializedStats]:
+    minimums, maximums = (columns.bytes_of(f"{path}{end}", rows) for end in (at.MINIMUMS, at.MAXIMUMS))
+    return map(_new_stats, minimums, maximums, (each or () for each in columns.arrays(f"{path}{at.NULL_COUNTS}", rows)))
+
+
+def manifest_file(record: dict[str, Any], _: FileIO, path: str) -> ManifestFile:
+    """The manifest that a record of a list names. Raises as `entry_of` does."""
     return ManifestFile(
         file_name(record["_FILE_NAME"], path, "_FILE_NAME"),
         record["_FILE_SIZE"],
@@ -289,164 +283,125 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _DecodedFiles:
+class DecodedManifest:
+    """The entries of a manifest: as columns until somebody asks for all of them."""
+
+    def __init__(self, entries: Sequence[ManifestEntry] | None, columns: ManifestColumns | None = None) -> None:
+        self._entries = None if entries is None else tuple(entries)
+        self._columns = columns
+        self._size = len(columns if columns is not None else self.entries)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]:
+        """All entries, in order."""
+        # Another thread may let go of the columns at any time, once the entries are there.
+        columns = self._columns
+        if self._entries is None:
+            assert columns is not None
+            with collector_paused():
+                self._entries = tuple(_entries(columns, None))
+            self._columns = None
+        return self._entries
+
+    def kept(self, keep: KeepPlace) -> Sequence[ManifestEntry]:
+        """The entries of wanted places, in order."""
+        columns = self._columns
+        if columns is not None:
+            rows = columns.rows_of(keep)
+            return self._some(columns, rows) if len(rows) < len(self) else self.entries
+        known: dict[FilePlace, bool] = {}
+        kept = []
+        for entry in self.entries:
+            place = entry.file_place
+            wanted = known.get(place)
+            if wanted is None:
+                wanted = known[place] = keep(place)
+            if wanted:
+                kept.append(entry)
+        return kept
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files of all entries."""
+        columns = self._columns
+        return columns.names if columns is not None else [entry.file.name for entry in self.entries]
+
+    @property
+    def deleted_names(self) -> list[str]:
+        """The names of the files that entries take away."""
+        columns = self._columns
+        if columns is not None:
+            return columns.deleted_names
+        return [entry.file.name for entry in self.entries if entry.kind != ADD]
+
+    def of_names(self, names: Collection[str]) -> Sequence[ManifestEntry]:
+        """The entries of files of some names."""
+        columns = self._columns
+        if columns is not None:
+            return self._some(columns, np.flatnonzero(columns.is_named(names)))
+        return [entry for entry in self.entries if entry.file.name in names]
+
+    def highest(self, without: Collection[str]) -> list[tuple[FilePlace, int]]:
+        """Places with the highest sequence number of their files there, without those of some names."""
+        columns = self._columns
+        if columns is not None:
+            return columns.highest(np.flatnonzero(~columns.is_named(without)))
+        entries = (entry for entry in self.entries if entry.file.name not in without)
+        return [(entry.file_place, entry.file.max_sequence_number) for entry in entries]
+
+    @staticmethod
+    def _some(columns: ManifestColumns, rows: np.ndarray) -> Sequence[ManifestEntry]:
+        with collector_paused():
+            return _entries(columns, rows)
+
+
+class DecodedFiles:
     """The most recently used decoded manifests, up to a number of entries."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._size = 0
-        self._files: OrderedDict[tuple[str, ...], tuple[Any, ...]] = OrderedDict()
+        self._files: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, ...], load: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    def find(self, key: tuple[str, ...]) -> Any:
+        """What was decoded of a file; None if that is not known."""
         with self._lock:
             cached = self._files.get(key)
             if cached is not None:
                 self._files.move_to_end(key)
-                return cached
-        loaded = load()
+            return cached
+
+    def put(self, key: tuple[str, ...], decoded: Any) -> None:
+        """Keep what was decoded of a file."""
         with self._lock:
-            if key not in self._files:
-                self._files[key] = loaded
-                self._size += len(loaded) + 1
+            if key in self._files:
+                self._files.move_to_end(key)
+            else:
+                self._files[key] = decoded
+                self._size += len(decoded) + 1
             while self._size > self._capacity and len(self._files) > 1:
                 self._size -= len(self._files.popitem(last=False)[1]) + 1
-        return loaded
-
-    def put(self, key: tuple[str, ...], decoded: tuple[Any, ...]) -> None:
-        self.get(key, lambda: decoded)
 
     def clear(self) -> None:
+        """Keep nothing."""
         with self._lock:
             self._files.clear()
             self._size = 0
 
 
 _CAPACITY = 200_000
-_decoded = _DecodedFiles(_CAPACITY)
+_decoded = DecodedFiles(_CAPACITY)
+
+
+def decoded_files(*, from_disk: bool) -> DecodedFiles:
+    """What this process has decoded; `from_disk`: nothing yet."""
+    return DecodedFiles(_CAPACITY) if from_disk else _decoded
 
 
 def forget() -> None:
     """Know no more than a process that has just started."""
     _decoded.clear()
-
-
-class ManifestFiles:
-    """Reads and writes the manifests of a table (all branches share them)."""
-
-    def __init__(
-        self,
-        file_io: FileIO,
-        paths: TablePaths,
-        codec: str,
-        *,
-        from_disk: bool = False,
-        refuse_gone: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`from_disk`: what other tables of the process have read before is not believed. `refuse_gone`: asked where a file is
-        not there; raises NotFound that says so if the table has gone.
-        """
-        self._file_io = file_io
-        self._refuse_gone = refuse_gone
-        self._paths = paths
-        self._codec = codec
-        # What whoever lists them says of manifests.
-        self._sizes: dict[str, int] = {}
-        self._own = _DecodedFiles(_CAPACITY) if from_disk else None
-
-    def read_list(self, name: str, size_bytes: int | None = None) -> tuple[ManifestFile, ...]:
-        """The manifests of a manifest list, in order. `size_bytes`: what the snapshot says of its size."""
-        if size_bytes is not None:
-            self._sizes[name] = size_bytes
-        listed: tuple[ManifestFile, ...] = self._read(name, _LIST_TYPES, _manifest_file)
-        self._sizes.update((each.name, each.size_bytes) for each in listed)
-        return listed
-
-    def read(self, name: str) -> tuple[ManifestEntry, ...]:
-        """The entries of a manifest, in order. Raises Unsupported for entries that cannot be understood."""
-        return self._read(name, _MANIFEST_TYPES, _checked_entry)
-
-    def _read(self, name: str, types: str, build: Callable[[dict[str, Any], FileIO, str], Any]) -> tuple[Any, ...]:
-        path = self._paths.manifest(name)
-
-        def load() -> tuple[Any, ...]:
-            try:
-                data = self._file_io.read_bytes(path)
-            except NotFound:
-                self._refuse_gone()
-                raise
-            if len(data) != self._sizes.get(name, len(data)):
-                raise CorruptData(
-                    f"Manifest {path} is damaged: it has {len(data)} bytes instead of {self._sizes[name]}."
-                )
-            with collector_paused():
-                records = avro.read_records(data, path, types)
-                try:
-                    return tuple(build(record, self._file_io, path) for record in records)
-                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-                    raise CorruptData(
-                        f"Manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
-                    ) from None
-
-        return (self._own or _decoded).get(self._key(path), load)
-
-    def _key(self, path: str) -> tuple[str, ...]:
-        # What one catalog allows, another does not.
-        return self._file_io.protocol, path, *self._file_io.external_roots
-
-    def write(
-        self, name: str, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], schema_id: int
-    ) -> ManifestFile:
-        """Write a manifest and return what a list says of it."""
-        data = avro.write_records(_MANIFEST_SCHEMA, map(_entry_record, entries), self._codec, name)
-        self._write(name, data, entries)
-        deleted = sum(entry.kind == DELETE for entry in entries)
-        partitions = [
-            decode(row, partition_types) for row in {entry.partition for entry in entries} if row != EMPTY_ROW
-        ]
-        buckets = [entry.bucket for entry in entries]
-        levels = [entry.file.level for entry in entries]
-        return ManifestFile(
-            name,
-            len(data),
-            len(entries) - deleted,
-            deleted,
-            merge_ranges(partitions, partition_types),
-            schema_id,
-            min(buckets),
-            max(buckets),
-            min(levels),
-            max(levels),
-        )
-
-    def write_list(self, name: str, manifests: Sequence[ManifestFile]) -> int:
-        """Write a manifest list; returns its size in bytes."""
-        records = [
-            {
-                "_VERSION": 2,
-                "_FILE_NAME": manifest.name,
-                "_FILE_SIZE": manifest.size_bytes,
-                "_NUM_ADDED_FILES": manifest.added_file_count,
-                "_NUM_DELETED_FILES": manifest.deleted_file_count,
-                "_PARTITION_STATS": _stats_record(manifest.partition_stats),
-                "_SCHEMA_ID": manifest.schema_id,
-                "_MIN_BUCKET": manifest.min_bucket,
-                "_MAX_BUCKET": manifest.max_bucket,
-                "_MIN_LEVEL": manifest.min_level,
-                "_MAX_LEVEL": manifest.max_level,
-            }
-            for manifest in manifests
-        ]
-        data = avro.write_records(_LIST_SCHEMA, records, self._codec, name)
-        self._write(name, data, manifests)
-        return len(data)
-
-    def _write(self, name: str, data: bytes, decoded: Sequence[Any]) -> None:
-        path = self._paths.manifest(name)
-        self._file_io.write_bytes(path, data)
-        # The next commit reads it.
-        (self._own or _decoded).put(self._key(path), tuple(decoded))
-
-
-def _checked_entry(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntry:
-    return _entry(record, file_io, path)

@@ -22,7 +22,8 @@ from .cleaning import CleaningFiles
 from .committed import CommittedFiles
 from .consumer import ConsumerFiles
 from .main_branch import find_main
-from .manifest import DataFile, ManifestEntry, ManifestFile, ManifestFiles, Place
+from .manifest import DataFile, ManifestEntry, ManifestFile, Place
+from .manifest_files import ManifestFiles
 from .number_directories import NumberDirectories
 from .pointed_schema import take_over_schemas
 from .schema import SchemaFiles, TableSchema, points_at

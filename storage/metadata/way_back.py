@@ -50,7 +50,7 @@ def _is_newest(store: TableStore, snapshot: Snapshot) -> bool:
 def _is_sound(store: TableStore, snapshot: Snapshot, error: str) -> bool:
     """Whether the files of a snapshot are found, and the one that an error names is none of them."""
     try:
-        live = live_files(store.manifests_of(snapshot), store.manifests.read)
+        live = live_files(store.manifests_of(snapshot), store.manifests)
         for schema_id in {snapshot.schema_id, *(entry.file.schema_id for entry in live)}:
             store.schemas.get(schema_id)
     except (CorruptData, NotFound):

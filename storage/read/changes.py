@@ -26,6 +26,7 @@ from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, DataFile, ManifestEntry
+from ..metadata.manifest_columns import FilePlace
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
@@ -270,7 +271,7 @@ def has_untold(store: TableStore, snapshot: Snapshot) -> bool:
     level = store.options.told_level
     if level is None or not store.schema.primary_keys:
         return False
-    return any(entry.file.level < level for entry in live_files(store.manifests_of(snapshot), store.manifests.read))
+    return any(entry.file.level < level for entry in live_files(store.manifests_of(snapshot), store.manifests))
 
 
 def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[ChangeSplit]:
@@ -287,8 +288,8 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
         # Compactions do not tell of them.
         postponed = live_files(
             request.store.manifests_of(snapshot),
-            request.store.manifests.read,
-            lambda entry: entry.bucket == POSTPONED_BUCKET,
+            request.store.manifests,
+            lambda place: place.bucket == POSTPONED_BUCKET,
         )
         postponed = in_order_of_arrival(request.store, snapshot, postponed)
         origins = origins_of(request.store, snapshot, postponed) if tells_of_commits(request) else None
@@ -372,7 +373,7 @@ def _marked(
 ) -> list[ManifestEntry]:
     """The files that a snapshot has left where they are with other deletion vectors."""
     came = {entry.file.name for entry in added}
-    live = live_files(store.manifests_of(snapshot), store.manifests.read)
+    live = live_files(store.manifests_of(snapshot), store.manifests)
     return [entry for entry in live if entry.file.name in marks.changed and entry.file.name not in came]
 
 
@@ -409,12 +410,12 @@ def _around(
     """The live files after a commit and before it, in the buckets in which files have changed."""
     touched = {entry.place for entry in changed}
 
-    def is_touched(entry: ManifestEntry) -> bool:
-        return entry.place in touched
+    def is_touched(place: FilePlace) -> bool:
+        return place.place in touched
 
     before = store.manifests.read_list(snapshot.base_manifest_list)
-    read = store.manifests.read
-    return live_files(store.manifests_of(snapshot), read, is_touched), live_files(before, read, is_touched)
+    files = store.manifests
+    return live_files(store.manifests_of(snapshot), files, is_touched), live_files(before, files, is_touched)
 
 
 def _plan(

@@ -7,7 +7,8 @@ from ..errors import NotFound
 from ..identifier import MAIN_BRANCH
 from ..metadata.branch_origin import read_origin
 from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.manifest import ADD
+from ..metadata.manifest_columns import FilePlace
 from ..metadata.snapshot import COMPACT, Snapshot
 from ..metadata.table_store import TableStore
 from .version import on_branch
@@ -21,15 +22,15 @@ def contributors(store: TableStore, snapshot: Snapshot, partition: Mapping[str, 
     of the branch which it was forked off.
     """
 
-    def inside(entry: ManifestEntry) -> bool:
-        values = store.partition_values(entry.partition)
+    def inside(place: FilePlace) -> bool:
+        values = store.partition_values(place.partition)
         return all(values[name] == value for name, value in partition.items())
 
-    open_files = {entry.file.name for entry in live_files(store.manifests_of(snapshot), store.manifests.read, inside)}
+    open_files = {entry.file.name for entry in live_files(store.manifests_of(snapshot), store.manifests, inside)}
     contributing: list[Snapshot] = []
     current: Snapshot | None = snapshot
     while current is not None and open_files:
-        entries = [entry for entry in store.delta_of(current) if inside(entry)]
+        entries = [entry for entry in store.delta_of(current) if inside(entry.file_place)]
         added = {entry.file.name for entry in entries if entry.kind == ADD} & open_files
         # A rollback adds files that earlier snapshots wrote.
         if added and current.operation != "ROLLBACK":

@@ -22,6 +22,7 @@ from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
 from ..metadata.live_files import live_files
 from ..metadata.manifest import POSTPONED_BUCKET, DataFile, ManifestEntry, ManifestFile, Place
+from ..metadata.manifest_columns import FilePlace
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..option_checks import refuse_unsupported
@@ -82,7 +83,7 @@ class Scan:
             manifests = [
                 manifest for manifest in self.store.manifests_of(self.snapshot) if pruning.keeps_manifest(manifest)
             ]
-            entries = live_files(manifests, self.store.manifests.read, pruning.keeps_place)
+            entries = live_files(manifests, self.store.manifests, pruning.keeps_place)
         return [entry for entry in entries if pruning.keeps_file(entry)]
 
     @lazy_property
@@ -371,16 +372,16 @@ class _Pruning:
         rows = manifest.added_file_count + manifest.deleted_file_count
         return self._partition_filter.may_match(dict(zip(self._partition_keys, stats, strict=True)), rows)
 
-    def keeps_place(self, entry: ManifestEntry) -> bool:
+    def keeps_place(self, place: FilePlace) -> bool:
         """By partition and bucket alone, so that an add and its delete are kept or dropped together."""
-        if entry.bucket == POSTPONED_BUCKET:
+        if place.bucket == POSTPONED_BUCKET:
             # Postponed rows are invisible until a compaction distributes them.
             return False
-        if self._bucket_hashes is not None and entry.total_buckets > 0 and self._has_bucket_types(entry.file.schema_id):
-            buckets = set(buckets_of(self._bucket_hashes, entry.total_buckets).tolist())
-            if entry.bucket not in buckets:
+        if self._bucket_hashes is not None and place.total_buckets > 0 and self._has_bucket_types(place.schema_id):
+            buckets = set(buckets_of(self._bucket_hashes, place.total_buckets).tolist())
+            if place.bucket not in buckets:
                 return False
-        return self._keeps_partition(entry.partition)
+        return self._keeps_partition(place.partition)
 
     def _has_bucket_types(self, schema_id: int) -> bool:
         """Whether files of a schema lie in the buckets that values have now: another type has other hashes."""

@@ -14,6 +14,7 @@ from ..log.publish import end_of_log
 from ..metadata.index_manifest import refuse_index, write_index_manifest
 from ..metadata.live_files import live_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry, ManifestFile
+from ..metadata.manifest_columns import KeepPlace
 from ..metadata.snapshot import APPEND, COMPACT, FOLLOWS_PROPERTY, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
@@ -116,7 +117,9 @@ class Attempt:
         if is_empty and not change.even_empty:
             return None
         if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
-            check_conflicts(self._live(), delta, store.key_types, rescales=change.overwrite is not None)
+            partitions = {entry.partition for entry in delta}
+            live = self._live(lambda place: place.partition in partitions)
+            check_conflicts(live, delta, store.key_types, rescales=change.overwrite is not None)
         if change.adds_again:
             self._kept = keep_brought_back(store, latest, change.added, change.back_to)
         # Asked of each try: nobody can have sent anything of this snapshot yet.
@@ -160,7 +163,7 @@ class Attempt:
         """The entries that take files away: those of the change, and what it overwrites."""
         overwrite, deletes = self._change.overwrite, [entry.deleted() for entry in self._change.deleted]
         if overwrite is not None and self._latest is not None:
-            covered = [entry for entry in self._live() if overwrite.covers(self._store, entry.partition)]
+            covered = self._live(lambda place: overwrite.covers(self._store, place.partition))
             deletes += [entry.deleted() for entry in covered]
         return deletes
 
@@ -353,10 +356,10 @@ class Attempt:
             entry.kind != ADD and entry.identity in added for manifest in manifests for entry in read(manifest.name)
         )
 
-    def _live(self) -> list[ManifestEntry]:
+    def _live(self, keep: KeepPlace | None = None) -> list[ManifestEntry]:
         if self._latest is None:
             return []
-        return live_files(self._store.manifests_of(self._latest), self._store.manifests.read)
+        return live_files(self._store.manifests_of(self._latest), self._store.manifests, keep)
 
     def _write_manifest(self, entries: Sequence[ManifestEntry], schema_id: int) -> ManifestFile:
         return self._store.manifests.write(self._next_manifest(), entries, self._store.partition_types, schema_id)

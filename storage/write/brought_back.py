@@ -123,7 +123,7 @@ def _beyond(
     does if the snapshot has them, they go only there, and no tag of a `foreign` number, that of another branch, lies between.
     """
     try:
-        there = {_file(entry) for entry in live_files(store.manifests_of(point), store.manifests.read)}
+        there = {_file(entry) for entry in live_files(store.manifests_of(point), store.manifests)}
     except (CorruptData, NotFound):
         return None
     left = []

@@ -294,7 +294,7 @@ class TableCommit:
         """Raise NotFound that says what to do if the newest snapshot cannot be read."""
         try:
             if latest is not None:
-                live_files(self._store.manifests_of(latest), self._store.manifests.read)
+                live_files(self._store.manifests_of(latest), self._store.manifests)
         except NotFound as error:
             self._store.refuse_other_table()
             raise NotFound(

@@ -15,7 +15,8 @@ from ..metadata.manifest import ADD, POSTPONED_BUCKET, ManifestEntry
 def check_conflicts(
     base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], key_types: Sequence[DataType], *, rescales: bool
 ) -> None:
-    """Raise CommitConflict if the delta cannot be put on the base, RowsChanged if a file has gone that it takes away.
+    """Raise CommitConflict if the delta cannot be put on the base, RowsChanged if a file has gone that it takes away. Of the base
+    the files of the partitions of the delta are enough.
 
     Every file to be deleted must be live, no file may be added twice, files of a level above 0 may not overlap, and
     the number of buckets of a partition may change only where the commit replaces it (`rescales`).

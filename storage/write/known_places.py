@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from ..errors import CorruptData
-from ..metadata.live_files import live_files
-from ..metadata.manifest import ADD, ManifestEntry
+from ..metadata.live_files import highest_numbers
+from ..metadata.manifest import ADD
+from ..metadata.manifest_columns import FilePlace
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
@@ -25,7 +26,7 @@ class KnownPlaces:
         self.bucket_counts: dict[bytes, int] = {}
         self._snapshot = snapshot
         with told_of_way_back(store, snapshot):
-            self._add(live_files(store.manifests_of(snapshot), store.manifests.read))
+            self._add(highest_numbers(store.manifests_of(snapshot), store.manifests))
 
     def advance(self, store: TableStore, snapshot: Snapshot) -> bool:
         """Go on to a later snapshot; False if the way there is not known."""
@@ -43,16 +44,17 @@ class KnownPlaces:
             if following is None:
                 return False
             for manifest in store.manifests.read_list(following.delta_manifest_list):
-                self._add(entry for entry in store.manifests.read(manifest.name) if entry.kind == ADD)
+                entries = (entry for entry in store.manifests.read(manifest.name) if entry.kind == ADD)
+                self._add((entry.file_place, entry.file.max_sequence_number) for entry in entries)
         self._snapshot = snapshot
         return True
 
-    def _add(self, entries: Iterable[ManifestEntry]) -> None:
-        for entry in entries:
-            if entry.bucket >= 0:
-                self.bucket_counts[entry.partition] = entry.total_buckets
-            highest = max(self.highest.get(entry.place, -1), entry.file.max_sequence_number)
-            self.highest[entry.place] = highest
+    def _add(self, numbers: Iterable[tuple[FilePlace, int]]) -> None:
+        for place, number in numbers:
+            if place.bucket >= 0:
+                self.bucket_counts[place.partition] = place.total_buckets
+            own = place.partition, place.bucket
+            self.highest[own] = max(self.highest.get(own, -1), number)
 
 
 def _found(store: TableStore, snapshot_id: int) -> Snapshot | None:

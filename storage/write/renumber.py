@@ -106,9 +106,7 @@ class NumberedFiles:
         store = self._store
         later = snapshots_after(store, mark, latest)
         if later is None:
-            return live_files(
-                store.manifests_of(latest), store.manifests.read, lambda entry: entry.partition in partitions
-            )
+            return live_files(store.manifests_of(latest), store.manifests, lambda place: place.partition in partitions)
         entries = [entry for snapshot in later for entry in store.delta_of(snapshot) if entry.kind == ADD]
         return [entry for entry in entries if entry.partition in partitions]
 
@@ -127,8 +125,8 @@ class NumberedFiles:
             return
         # What came may have gone again.
         store = self._store
-        for entry in live_files(store.manifests_of(latest), store.manifests.read):
-            if entry.partition in strange and entry.bucket >= 0 and entry.total_buckets != own[entry.partition]:
+        for entry in live_files(store.manifests_of(latest), store.manifests, lambda place: place.partition in strange):
+            if entry.bucket >= 0 and entry.total_buckets != own[entry.partition]:
                 raise CommitConflict(
                     f"{store.identifier} has {entry.total_buckets} buckets by now where the rows were written for "
                     f"{own[entry.partition]}. Open the table again and repeat the write."

@@ -71,7 +71,7 @@ def measure_expiry(root: Path, snapshots: int) -> None:
         else:
             table.overwrite(rows)
     # As another process would: nothing is in memory yet.
-    manifest._decoded = manifest._DecodedFiles(capacity=0)
+    manifest._decoded = manifest.DecodedFiles(capacity=0)
     reads: dict[str, int] = {}
     original = FileIO.read_bytes
 

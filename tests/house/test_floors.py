@@ -26,6 +26,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "clock",
             "lazy",
             "date_pattern",
+            "drafts",
             "extensions",
             "known_options",
             "local_file",

@@ -174,7 +174,7 @@ def read_fresh(table: Table, kind: str) -> object:
     """Read as another process would: nothing of the table is remembered."""
     import storage.metadata.manifest as manifest
 
-    manifest._decoded = manifest._DecodedFiles(1000)
+    manifest._decoded = manifest.DecodedFiles(1000)
     warehouse = str(Path(table.store.paths.root).parent.parent)
     fresh = Catalog(warehouse).table("a.t")
     return fresh.to_arrow(version="first" if kind == "tag" else None)
@@ -209,7 +209,7 @@ def test_a_commit_on_a_broken_table_changes_nothing(table: Table) -> None:
     FILES["manifest"](table).write_bytes(b"broken")
     import storage.metadata.manifest as manifest
 
-    manifest._decoded = manifest._DecodedFiles(1000)
+    manifest._decoded = manifest.DecodedFiles(1000)
     before = listing(table)
     with pytest.raises(CorruptData):
         Catalog(str(Path(table.store.paths.root).parent.parent)).table("a.t").overwrite(rows())

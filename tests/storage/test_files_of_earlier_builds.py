@@ -77,7 +77,7 @@ def held(table: Table) -> dict[int, dict[str, Any]]:
 def files(table: Table) -> list[DataFile]:
     snapshot = table.store.snapshots.latest()
     assert snapshot is not None
-    return [entry.file for entry in live_files(table.store.manifests_of(snapshot), table.store.manifests.read)]
+    return [entry.file for entry in live_files(table.store.manifests_of(snapshot), table.store.manifests)]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])

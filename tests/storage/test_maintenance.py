@@ -266,7 +266,7 @@ def test_expiry_reads_each_manifest_at_most_once(catalog: Catalog, monkeypatch: 
     table.tags.create("middle", snapshot_id=15)
     table.branches.create("side", snapshot_id=20)
     # As another process would: nothing is in memory yet.
-    monkeypatch.setattr(manifest, "_decoded", manifest._DecodedFiles(capacity=0))
+    monkeypatch.setattr(manifest, "_decoded", manifest.DecodedFiles(capacity=0))
     reads: Counter[str] = Counter()
     original = FileIO.read_bytes
 
