@@ -97,8 +97,12 @@ class Commits:
         """What a change of rows returns, computed again if others change the same rows meanwhile: see `Table.repeated`."""
         self.check_writable()
         # Rows that wait are rows as well: a change that did not see them would take them back.
-        newest = partial(settled, self.store, self._listeners) if is_postponed(self.schema) else None
-        return repeated(self.store, change, newest=newest)
+        return repeated(self.store, change, newest=self.settled)
+
+    def settled(self) -> Snapshot | None:
+        """The newest snapshot, once the rows that wait in postponed buckets are moved to real ones."""
+        self.check_writable()
+        return settled(self.store, self._listeners) if is_postponed(self.schema) else self.store.newest()
 
     @outcome(_NOT_COMMITTED, landed=False)
     def write(

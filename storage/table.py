@@ -61,6 +61,15 @@ class Table(TableMaintenance):
         store, snapshot = resolve_version(self._store, self._version if version is None else version)
         return Table(store, self._catalog_name, self._listeners, with_all_rows(store, snapshot))
 
+    @outcome(NOT_COMMITTED, landed=False)
+    @of_same_table
+    def as_written(self) -> "Table":
+        """The table with every row that has been committed: also with those that no compaction has lifted yet; those that wait
+        in postponed buckets are moved to real ones first. It can be read, not written.
+        """
+        self._commits.settled()
+        return self.after_commit()
+
     @outcome(NOTHING_CHANGED)
     def as_told(self, version: Version = None) -> "Table":
         """The same table with the rows that changes up to a version have told of, with which a copy begins that is kept by

@@ -253,7 +253,7 @@ class Names:
                 raise InvalidRequest(f"{identifier} tells of all versions: read it without one.")
             return _given(str(identifier), table.system_table(identifier.system_table))
         is_written = asks is None and writes_to == Place(place.catalog, table.identifier)
-        pinned = table.after_commit() if is_written else table.pinned(asks)
+        pinned = table.as_written() if is_written else table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
 

@@ -22,7 +22,11 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"bucket": "-2"}],
+    ids=["vectors", "lookup", "postponed"],
+)
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_was_written_before_is_read(change: str, options: dict[str, str], sql: Run, session: Any) -> None:
     settings = {"bucket": "1", "write-only": "true", **options}
