@@ -29,6 +29,7 @@ class SparkResource(PySparkResource):
             "SparkResource",
             fields,
             {"master": check_spark_master, "remote": check_spark_remote, "spark_config": check_spark_config},
+            mappings=["spark_config"],
         )
         if fields.get("master") and fields.get("remote"):
             raise InvalidRequest("SparkResource: master and remote are two places where Spark runs: give one of them.")

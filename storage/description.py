@@ -76,15 +76,16 @@ def describe_partition(store: TableStore, partition: Mapping[str, Any], *, count
 
     entries = [entry for entry in scan.entries if is_meant(entry)]
     if not entries:
-        held = sorted({store.partition_path(entry.partition) for entry in scan.entries})
+        held = sorted({store.shown_partition(entry.partition) for entry in scan.entries})
         raise NotFound(
-            f"{store.identifier} has no partition {dict(partition)}. Partitions: {', '.join(held[:20]) or 'none'}."
+            f"{store.identifier} has no partition {store.partition_text(partition)}. "
+            f"Partitions: {', '.join(held[:20]) or 'none'}."
         )
     path = store.partition_path(entries[0].partition)
     records = sum(entry.file.row_count for entry in entries)
     modified = max((entry.file.creation_time_local_ms or 0 for entry in entries), default=0)
     return {
-        "partition": path,
+        "partition": store.shown_partition(entries[0].partition),
         "file.path": store.file_io.url(f"{store.paths.data_root(store.options)}/{path}"),
         "change-tracking": is_tracked(store, entries[0].partition),
         "last-modified": _EPOCH + dt.timedelta(milliseconds=modified),

@@ -29,14 +29,16 @@ def partition_values(store: TableStore, partition: Mapping[str, Any]) -> dict[st
 
 
 def in_order(store: TableStore, partitions: Iterable[bytes]) -> list[dict[str, Any]]:
-    """The values of partitions that manifests name, by column, ordered by the values as text."""
-    return sorted(map(store.partition_values, partitions), key=lambda values: str(list(values.values())))
+    """The values of partitions that manifests name, by column, as users write them, ordered by the values as text."""
+    literals = (store.partition_literals(store.partition_values(partition)) for partition in partitions)
+    return sorted(literals, key=lambda values: str(list(values.values())))
 
 
 def refuse_absent(store: TableStore, scan: Scan, covered: Overwrite, partition: Mapping[str, Any]) -> None:
     """Raise NotFound if no rows of a scan are in a partition, which is `covered`."""
     if not any(covered.covers(store, entry.partition) for entry in scan.entries):
-        raise NotFound(f"{store.identifier} has no rows in partition {dict(partition)}. Nothing was done.")
+        text = store.partition_text(partition_values(store, partition))
+        raise NotFound(f"{store.identifier} has no rows in partition {text}. Nothing was done.")
 
 
 def only_in(
@@ -50,10 +52,11 @@ def only_in(
     def refuse(latest: Snapshot | None) -> None:
         for partition in {entry.partition for message in messages for entry in message.added}:
             if not covered.covers(store, partition):
+                meant = ", ".join(store.partition_text(values) for values in covered.matching or ())
                 raise InvalidRequest(
-                    f"The rows hold some of partition {store.partition_values(partition)}, which is none of those that this "
-                    f"write to {store.identifier} is for ({', '.join(map(str, map(dict, partitions)))}). Filter the rows, or "
-                    "write those partitions too."
+                    f"The rows hold some of partition {store.shown_partition(partition)}, which is none "
+                    f"of those that this write to {store.identifier} is for ({meant}). Filter the rows, or write those "
+                    "partitions too."
                 )
         if guard is not None:
             guard(latest)
@@ -77,9 +80,9 @@ def with_partition(
                 continue
             given = set(from_arrow(table.column(name).cast(field.type.to_arrow()).unique(), field.type))
             if given - {value}:
-                other = sorted(given - {value}, key=str)[0]
+                other = store.partition_text({name: sorted(given - {value}, key=str)[0]})
                 raise InvalidRequest(
-                    f"A row has {name} = {other!r}, but the overwrite is of partition {dict(partition)}. "
+                    f"A row is of partition {other}, but the overwrite is of {store.partition_text(values)}. "
                     "Filter the rows, or overwrite dynamically."
                 )
         yield table

@@ -36,6 +36,8 @@ _OF_COLUMNS = ("fields.", "schema.")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 # The last @ ends a password, which may hold whatever else; a user without a password is none.
 _USER_INFO = re.compile(r"(?<=://)[^\s'\"@:]*:[^\s'\"]*@")
+# The same in a list of addresses without a scheme, which the value of an option may be.
+_USER_OF_ADDRESS = re.compile(r"(?:^|(?<=[\s,]))[^\s'\"@:/,]*:[^\s'\"/,]*@")
 _PARAMETER = re.compile(r"(?P<start>[?&;])(?P<name>[\w.\-]+)=(?P<value>[^&;\s'\"]*)")
 _PAIR = re.compile(
     r"""(?<![\w.\-/])(?P<quote>['"]?)(?P<name>[\w.\-]{2,})(?P=quote)\s*(?P<sign>=>?|:)\s*"""
@@ -95,6 +97,13 @@ def hidden(text: str) -> str:
     text = _USER_INFO.sub(f"{MASK}@", text)
     text = _PARAMETER.sub(_masked_parameter, text)
     return _PAIR.sub(_masked_pair, text)
+
+
+def hidden_value(name: str, value: str) -> str:
+    """The value of an option as it may be shown."""
+    if is_secret_name(name):
+        return MASK
+    return hidden(value if name.startswith(_OF_COLUMNS) else _USER_OF_ADDRESS.sub(f"{MASK}@", value))
 
 
 def _masked_parameter(match: "re.Match[str]") -> str:

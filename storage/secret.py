@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidRequest
-from .redaction import MASK, hidden, holds_secret, is_secret_name, remember, secrets_in
+from .redaction import MASK, hidden_value, holds_secret, remember, secrets_in
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -134,4 +134,4 @@ def written_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as they may be shown."""
-    return {name: MASK if is_secret_name(name) else hidden(str(value)) for name, value in options.items()}
+    return {name: hidden_value(name, str(value)) for name, value in options.items()}

@@ -130,16 +130,15 @@ class Snapshots:
     @outcome(_NOTHING_CHANGED)
     @of_same_table
     def changes_by_partition(self, snapshot: Snapshot) -> list[tuple[dict[str, Any], CommitSummary]]:
-        """The same for each partition that has files added or taken away, with the values of its columns; duplicate keys are
-        known of the whole commit alone. A table without partitions has the one partition `{}`.
+        """The same for each partition that has files added or taken away, with the values of its columns as users write them;
+        duplicate keys are known of the whole commit alone. A table without partitions has the one partition `{}`.
         """
         by_partition: dict[bytes, list[ManifestEntry]] = {}
         with told_of_expiry(self._store, snapshot):
             for entry in self._store.delta_of(snapshot):
                 by_partition.setdefault(entry.partition, []).append(entry)
-        return [
-            (self._store.partition_values(partition), _summary(entries)) for partition, entries in by_partition.items()
-        ]
+        literals = {each: self._store.partition_literals(self._store.partition_values(each)) for each in by_partition}
+        return [(literals[partition], _summary(entries)) for partition, entries in by_partition.items()]
 
     @outcome(_NOTHING_CHANGED)
     @of_same_table

@@ -185,22 +185,22 @@ class TableMaintenance(TableReading):
 
     @outcome(NOT_COMMITTED, landed=False)
     def expire_partitions(self, *, dry_run: bool = False) -> list[dict[str, Any]]:
-        """Drop the partitions that are older than `partition.expiration-time`; returns their values, as the store holds
-        them. `dry_run` drops nothing.
+        """Drop the partitions that are older than `partition.expiration-time`; returns their values, as users write them.
+        `dry_run` drops nothing.
         """
         self._commits.check_writable()
         store = self._store
         if dry_run:
             expired = at_latest(store, store.snapshots.latest, partial(expired_partitions, store))
             store.refuse_other_table()
-            return expired
+            return [store.partition_literals(values) for values in expired]
 
         def drop(basis: Basis) -> list[dict[str, Any]]:
             expired = expired_partitions(store, basis.snapshot)
             store.refuse_other_table()
             if expired:
                 self._drop(expired, refuse_written_since(store, basis.snapshot, expired))
-            return expired
+            return [store.partition_literals(values) for values in expired]
 
         return repeated(store, drop, reads_rows=False)
 

@@ -56,5 +56,6 @@ def mark_partition_done(
     ],
 ) -> Outcome:
     """Write `_SUCCESS` into the directory of a partition, for jobs that wait for it."""
-    marked = reach.table(table).mark_partition_done(*partitions)
+    reach.table(table).mark_partition_done(*partitions)
+    marked = [*map(partition_text, partitions)]
     return Outcome(f"Marked {', '.join(marked)} of {table} as done.", facts={"table": table, "partitions": marked})

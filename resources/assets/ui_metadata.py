@@ -45,7 +45,8 @@ class CommitNumbers:
         """
         summary = table.changes_of(snapshot)
         total, duplicates = _numbers(summary), summary.duplicate_keys
-        partitions = {tuple(each.values()): _numbers(item) for each, item in table.changes_by_partition(snapshot)}
+        changed = table.changes_by_partition(snapshot)
+        partitions = {tuple(_values(table, each).values()): _numbers(item) for each, item in changed}
         changes = _row_changes(table, snapshot)
         if changes is not None:
             for place, counts in changes.items():
@@ -145,7 +146,7 @@ def _row_changes(table: Table, snapshot: Snapshot) -> dict[tuple[Any, ...], tupl
     names = table.schema.partition_keys
     if before is None:
         return {
-            tuple(each.values()): (table.after_commit(snapshot.id).count(where=condition([each])), 0, 0)
+            tuple(_values(table, each).values()): (table.after_commit(snapshot.id).count(where=condition([each])), 0, 0)
             for each in changed
         }
     if not _is_compared(before, table):

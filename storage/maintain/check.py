@@ -430,7 +430,7 @@ class _BranchCheck:
         for partition, numbers in counts.items():
             if len(numbers) > 1:
                 self._broken(
-                    where, f"files of partition {store.partition_path(partition)!r} have {sorted(numbers)} buckets"
+                    where, f"files of partition {store.shown_partition(partition)!r} have {sorted(numbers)} buckets"
                 )
 
         def place(entry: ManifestEntry) -> tuple[bytes, int, int]:

@@ -42,7 +42,7 @@ def _held_twice(store: TableStore, partition: bytes, held: dict[int, np.ndarray]
         twice = values[counts > 1]
         buckets = [bucket for bucket, hashes in held.items() if np.isin(twice, hashes).any()]
         yield (
-            f"the hash index of partition {store.partition_path(partition)!r} has {len(twice)} keys in more than one of the "
+            f"the hash index of partition {store.shown_partition(partition)!r} has {len(twice)} keys in more than one of the "
             f"buckets {buckets}: writers that knew nothing of each other gave them out. {_MENDED}"
         )
 

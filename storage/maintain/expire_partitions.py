@@ -63,7 +63,8 @@ def refuse_written_since(store: TableStore, judged: Snapshot | None, expired: Se
             return
         still = expired_partitions(store, latest)
         if young := [partition for partition in expired if partition not in still]:
-            raise RowsChanged(f"Others have written to partition {young[0]} of {store.identifier} meanwhile.")
+            written = store.partition_text(young[0])
+            raise RowsChanged(f"Others have written to partition {written} of {store.identifier} meanwhile.")
 
     return refuse
 

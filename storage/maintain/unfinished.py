@@ -26,7 +26,7 @@ def unfinished(store: TableStore) -> Iterator[str]:
     entries = live_files(store.manifests_of(latest), store.manifests)
     others = sorted(
         {
-            (store.partition_path(entry.partition), entry.total_buckets)
+            (store.shown_partition(entry.partition), entry.total_buckets)
             for entry in entries
             if entry.total_buckets != count
         }

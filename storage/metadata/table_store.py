@@ -1,7 +1,7 @@
 """One branch of one table: its files, paths, schema, options and clock. What the rooms of the store work on."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from ..identifier import MAIN_BRANCH, Identifier
 from ..lazy import lazy_property
 from ..options import TableOptions
 from ..paths import TablePaths, partition_path
+from ..values import cast_text
 from .branch_origin import parse_origin
 from .changelog_files import ChangelogFiles
 from .cleaning import CleaningFiles
@@ -158,6 +159,27 @@ class TableStore:
     def partition_values(self, partition: bytes) -> dict[str, Any]:
         """The values (`storage.values`) of a manifest's partition, by column."""
         return dict(zip(self.schema.partition_keys, self.decode_partition(partition), strict=True))
+
+    def partition_literals(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of partition columns as users write them, which `storage.values.from_literal` reads again: whole numbers and
+        texts as they are, all others as text, 2024-05-01 for a day.
+        """
+        types = {name: self.schema.field(name).type for name in values}
+        return {
+            name: value
+            if value is None or types[name].is_integer or types[name].is_text
+            else cast_text(types[name], value)
+            for name, value in values.items()
+        }
+
+    def partition_text(self, values: Mapping[str, Any]) -> str:
+        """`k1=v1/k2=v2` for values of partition columns as users write them, which names of directories need not be."""
+        literals = self.partition_literals(values)
+        return "/".join(f"{name}={'NULL' if value is None else value}" for name, value in literals.items())
+
+    def shown_partition(self, partition: bytes) -> str:
+        """The same of a manifest's partition; empty for tables without."""
+        return self.partition_text(self.partition_values(partition))
 
     def partition_path(self, partition: bytes, *, for_writing: bool = False) -> str:
         """`k1=v1/k2=v2` of a partition; empty for tables without. `for_writing`: InvalidRequest or Unsupported is raised for what

@@ -180,10 +180,12 @@ class TableCommit:
         for entry in added:
             if not overwrite.covers(self._store, entry.partition):
                 self._store.file_io.delete_quietly([path for message in messages for path in message.paths])
-                shown = self._store.partition_values(entry.partition)
+                store = self._store
+                shown = store.shown_partition(entry.partition)
+                replaced = ", ".join(map(store.partition_text, overwrite.matching or ()))
                 raise InvalidRequest(
-                    f"The rows hold some of partition {shown}, which this overwrite of {self._store.identifier} does not "
-                    f"replace ({overwrite.matching}). Filter the rows, or overwrite those partitions too."
+                    f"The rows hold some of partition {shown}, which this overwrite of {store.identifier} does not replace "
+                    f"({replaced}). Filter the rows, or overwrite those partitions too."
                 )
 
     def find_committed(self, latest: Snapshot | None = None) -> Snapshot | None:

@@ -249,7 +249,7 @@ def _rebuilt(store: TableStore, partitions: set[bytes], live: Iterable[ManifestE
         if (index.claim(hashes_of(store, entry), entry.bucket) != entry.bucket).any():
             raise CommitConflict(
                 f"{store.identifier}: a key of {entry.file.name} would be in two buckets of partition "
-                f"{store.partition_path(entry.partition)!r}, for later commits have given it another one. Nothing is committed."
+                f"{store.shown_partition(entry.partition)!r}, for later commits have given it another one. Nothing is committed."
             )
     return {(partition, bucket): hashes for partition, index in known.items() for bucket, hashes in index.fresh.items()}
 

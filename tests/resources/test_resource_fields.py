@@ -32,6 +32,12 @@ def test_misspelt_fields_are_refused() -> None:
         ({"warehouse": "nope://x"}, r"TablesResource: warehouse = 'nope://x': no file system"),
         ({"lineage_url": "nope"}, r"TablesResource: lineage_url = 'nope' is no JDBC URL"),
         ({"lineage_url": "jdbc:postgresql://me:s3cretword@h:x/db"}, r"TablesResource: lineage_url = .*cannot be read"),
+        ({"warehouse": 5}, r"TablesResource: warehouse is of type int, and no text"),
+        ({"warehouse": 0}, r"TablesResource: warehouse is of type int, and no text"),
+        ({"warehouse": None}, r"TablesResource: warehouse is of type NoneType, and no text"),
+        ({"warehouse": Path("/x")}, r"TablesResource: warehouse is of type PosixPath, and no text"),
+        ({"warehouse": dg.EnvVar.int("X")}, r"TablesResource: warehouse is of type IntEnvVar, and no text"),
+        ({"lineage_url": ["s3cretword"]}, r"TablesResource: lineage_url is of type list, and no text"),
         ({"spark": 5}, r"TablesResource: spark=5 gives no Spark session: write spark=SparkResource\(\)"),
         ({"spark": None}, r"TablesResource: spark=None gives no Spark session"),
         ({"spark": TablesResource.configure_at_launch()}, r"TablesResource: spark=.* gives no Spark session"),
@@ -51,6 +57,10 @@ def test_tables_without_spark_are_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
+        ({"master": 5}, r"SparkResource: master is of type int, and no text"),
+        ({"remote": ["x"]}, r"SparkResource: remote is of type list, and no text"),
+        ({"spark_config": 5}, r"SparkResource: spark_config is of type int, and no mapping of names to values"),
+        ({"spark_config": []}, r"SparkResource: spark_config is of type list, and no mapping"),
         ({"master": "nope"}, r"SparkResource: master = 'nope' is no master"),
         ({"master": "local[x]"}, r"SparkResource: master = 'local\[x\]' is no master"),
         ({"remote": "http://x/;token=s3cretword"}, r"SparkResource: remote is no URL of Spark Connect"),

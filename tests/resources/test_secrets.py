@@ -428,3 +428,12 @@ def test_options_are_shown_with_their_secrets_hidden() -> None:
     assert (shown["plain"], shown["url"]) == ("x", "s3://bucket/x")
     guarded: Callable[[], str] = lambda: str(guarded_options(OPTIONS))  # noqa: E731
     assert_unmarked(guarded(), "typed")
+
+
+def test_a_password_in_an_address_without_a_scheme_is_hidden() -> None:
+    servers = "me:s3cretword@one:9092, you:s3:c@ret@two:9092,three:9092"
+    shown = shown_options(
+        {"kafka.bootstrap.servers": servers, "fields.a.expr": "concat(a, ':', '@')", "sequence": "a:b"}
+    )
+    assert shown["kafka.bootstrap.servers"] == "******@one:9092, ******@two:9092,three:9092"
+    assert (shown["fields.a.expr"], shown["sequence"]) == ("concat(a, ':', '@')", "a:b")

@@ -19,7 +19,7 @@ OTHER = pa.table({"id": [777], "item": ["other"]}, SCHEMA)
 DAY = pa.schema([("day", pa.string()), ("n", pa.int64())])
 # These read nothing of the table: what they make, or are told of, is looked at when it is used.
 UNREAD = {"new_commit", "new_commit_id", "new_write", "notify", "overwrite_by_default", "partition_values", "repeated"}
-UNREAD |= {"refuse_unfit", "shown_in_partitions"}
+UNREAD |= {"refuse_unfit", "only_in_partitions"}
 # These go on from a snapshot.
 UNREAD |= {"before", "backwards", "holds", "unless_changed_since"}
 # Steps of a publication, which need those before them.

@@ -1,0 +1,127 @@
+"""Partitions whose values users do not write as the store holds them: dates and times, in assets, recoveries and messages."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from resources import Session, SparkResource, TablesResource, commits_of_others_sensor, table_asset
+from resources.assets.table_asset import table_assets
+from resources.recovery import Recovery, plan_recovery
+from resources.recovery.left_to_do import left_to_do, wanted_keys
+from storage import InvalidRequest, NotFound
+
+pytestmark = pytest.mark.dagster
+DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-04")
+MOMENTS = dg.StaticPartitionsDefinition([f"2024-01-0{day} 10:00:00.123" for day in (1, 2, 3)])
+KINDS = {"date": (pa.date32(), DAYS), "timestamp": (pa.timestamp("ms"), MOMENTS)}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def assets_of(kind: str) -> tuple[dg.AssetsDefinition, dg.AssetsDefinition, list[str]]:
+    """A load, and a table that has a part of it for each day."""
+    data_type, partitions = KINDS[kind]
+    keys = list(partitions.get_partition_keys())
+
+    @table_asset("raw.loads", primary_key=["id"])
+    def loads() -> pa.Table:
+        return pa.table({"id": [1, 2, 3], "day": pa.array(keys).cast(data_type)})
+
+    @table_asset(
+        "core.days",
+        inputs={"loads": "raw.loads"},
+        primary_key=["day", "id"],
+        partition_by=["day"],
+        partitions_def=partitions,
+        partition_column="day",
+        tag_partitions=False,
+        skip_unchanged=False,
+    )
+    def days(context: dg.AssetExecutionContext, loads: pa.Table) -> pa.Table:
+        return loads.filter(pc.is_in(loads["day"], pa.array(context.partition_keys).cast(data_type)))
+
+    return loads, days, keys
+
+
+def all_keys(keys: list[str]) -> dict[str, str]:
+    return {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
+
+
+def test_each_partition_has_its_numbers_and_its_events(
+    session: Session, instance: dg.DagsterInstance, materialize: Callable[..., Any], kind: str
+) -> None:
+    loads, days, keys = assets_of(kind)
+    materialize(loads)
+    for kinds in ([1, 0], [0, 0]):
+        result = materialize(days, selection=[days], tags=all_keys(keys))
+        events = [
+            event.step_materialization_data.materialization for event in result.get_asset_materialization_events()
+        ]
+        assert sorted(str(event.partition) for event in events) == keys
+        for event in events:
+            assert "warning" not in event.metadata
+            assert event.metadata["dagster/partition_row_count"].value == 1
+            assert [event.metadata[name].value for name in ("rows_inserted", "rows_deleted")] == kinds
+    spark = SparkResource()
+    resources = {"tables": TablesResource(spark=spark), "spark": spark}
+    sensor = commits_of_others_sensor([loads, days], default_status=dg.DefaultSensorStatus.RUNNING)
+    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+        cursor = sensor(context).cursor
+    session.sql("DELETE FROM core.days WHERE id >= 2", "duckdb")
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+        others = list(sensor(context).asset_events)
+    assert sorted(str(event.partition) for event in others) == keys[1:]
+    assert [event.metadata["rows_deleted"].value for event in others] == [1, 1]
+
+
+def test_a_recovery_has_the_partitions_left_to_do(session: Session, materialize: Callable[..., Any], kind: str) -> None:
+    loads, days, keys = assets_of(kind)
+    known = table_assets([loads, days])
+    materialize(loads)
+    materialize(days, selection=[days], tags=all_keys(keys[:2]))
+    plan = plan_recovery(session, session.ref("raw.loads@1"))
+    [planned] = [table for table in plan.tables if table.name == "core.days"]
+    assert planned.partitions is not None
+    assert [partition["day"] for partition in planned.partitions] == keys[:2]
+    assert wanted_keys(known["core.days"], planned.partitions) == set(keys[:2])
+    recovery = Recovery.start(session, "fix", plan)
+    recovery.correct("DELETE FROM raw.loads WHERE id = 1")
+    assert left_to_do(recovery, known) == ["core.days"]
+
+
+def test_messages_name_partitions_as_they_are_typed(session: Session) -> None:
+    session.sql("CREATE TABLE p (id INT, day DATE) PARTITIONED BY (day)", "duckdb")
+    session.sql("INSERT INTO p VALUES (1, DATE '2024-01-01')", "duckdb")
+
+    def said(text: str) -> str:
+        return session.sql(text, "duckdb").message
+
+    assert said("CALL sys.mark_partition_done('p', 'day=2024-01-01')") == "Marked day=2024-01-01 of p as done."
+    with pytest.raises(NotFound, match=r"has no partition day=2024-05-05\. Partitions: day=2024-01-01\."):
+        said("DESCRIBE p PARTITION (day = '2024-05-05')")
+    shown = session.sql("DESCRIBE p PARTITION (day = '2024-01-01')", "duckdb").to_arrow().to_pylist()
+    assert "day=2024-01-01" in {row.get("value") for row in shown}
+    table = session.table("default.p")
+    other = pa.table({"id": [1], "day": pa.array(["2024-01-02"]).cast(pa.date32())})
+    with pytest.raises(
+        InvalidRequest, match=r"A row is of partition day=2024-01-02, but the overwrite is of day=2024-01-01"
+    ):
+        table.overwrite(other, partition={"day": "2024-01-01"})
+    with table.new_write() as writer:
+        writer.write(other)
+        message = writer.prepare_commit()
+    guard = table.only_in_partitions([message], [{"day": "2024-01-01"}])
+    with pytest.raises(InvalidRequest, match=r"partition day=2024-01-02, which is none of those .* \(day=2024-01-01\)"):
+        table.commit_messages([message], guard=guard)
+    with pytest.raises(NotFound, match="no rows in partition day=2024-05-05"):
+        table.compact(partition={"day": "2024-05-05"})
+    session.sql("ALTER TABLE p SET ('partition.expiration-time' = '7 d')", "duckdb")
+    assert session.table("default.p").expire_partitions(dry_run=True) == [{"day": "2024-01-01"}]
+    assert session.table("default.p").partitions() == [{"day": "2024-01-01"}]
