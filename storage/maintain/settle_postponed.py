@@ -8,8 +8,9 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
 from ..lsm.system_columns import KINDS, VALUE_KIND
+from ..metadata.history import has_expired
 from ..metadata.live_files import live_files
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
@@ -36,7 +37,7 @@ def settle_postponed(
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
     """Move the rows of all postponed buckets, or of those `wanted`; None if there are none. Raises CommitConflict if somebody
-    else has moved them meanwhile.
+    else has moved them meanwhile, or the snapshot has expired.
     """
     latest = store.snapshots.latest()
     if latest is None:
@@ -60,8 +61,13 @@ def settle_postponed(
     try:
         for count, group in groupby(postponed, count_of):
             messages.append(_rewritten(store, list(group), count))
-    except BaseException:
+    except BaseException as error:
         store.file_io.delete_quietly([path for message in messages for path in message.paths])
+        if isinstance(error, NotFound) and has_expired(store, latest):
+            raise CommitConflict(
+                f"{store.identifier}: rows that wait in postponed buckets were to be moved, and snapshot {latest.id} has expired "
+                f"meanwhile ({error}) Nothing is written; repeat it."
+            ) from None
         raise
     commit_id = CommitId(store.clock.unique_name(), BATCH_COMMIT_IDENTIFIER)
     return TableCommit(store, commit_id, listeners).commit(
