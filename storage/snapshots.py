@@ -1,7 +1,7 @@
 """The snapshots of a branch, for users: which there are, what each changed, and what the rows of a version come from.
 
-`get`, `find`, `all`, `between`, `before` and `backwards` read snapshot files by their numbers, and do not look whether the
-table is still the one that was opened; the others do.
+All but `before` and `backwards`, which go on from a snapshot, raise NotFound if the table is not the one any more that was
+opened.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,33 +55,47 @@ class Snapshots:
 
     # --- which there are
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that number in the history. Raises NotFound that lists which there are."""
         return self._store.snapshots.get(snapshot_id)
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def find(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot in the file of that number; None if it has expired or there never was one. Raises CorruptData."""
         return self._store.snapshots.find(snapshot_id)
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def latest(self) -> Snapshot | None:
         """The newest snapshot, whatever the version of the handle; None for a table without any. Raises CorruptData."""
         return self._store.snapshots.latest()
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def latest_id(self) -> int | None:
         """The highest number; None for a table without snapshots. Reads no snapshot."""
         return self._store.snapshots.latest_id()
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def earliest_id(self) -> int | None:
         """The lowest number that has not expired; None for a table without snapshots."""
         return self._store.snapshots.earliest_id()
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def all(self) -> list[Snapshot]:
         """All snapshots, ascending. Raises CorruptData for one that cannot be read."""
         return [*self._store.snapshots.all()]
 
+    @outcome(_NOTHING_CHANGED)
+    @of_same_table
     def between(self, after: int, until: int) -> list[Snapshot]:
         """The snapshots whose numbers are above one and up to another, ascending, without those that have expired."""
-        earliest, latest = self.earliest_id(), self.latest_id()
+        earliest, latest = self._store.snapshots.earliest_id(), self._store.snapshots.latest_id()
         if earliest is None or latest is None:
             return []
         # Whatever is asked for, no other numbers are looked for than there may be.

@@ -16,7 +16,8 @@ from .errors import CorruptData, InvalidRequest, NotFound
 from .log.definition import refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
-from .maintain.compaction import TRIES, Progress, Run, compact_in_tries
+from .maintain.compact_in_tries import TRIES, compact_in_tries
+from .maintain.compaction import Progress, Run
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant

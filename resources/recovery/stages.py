@@ -42,7 +42,7 @@ from .record import (
 )
 from .renamed import Renamed, former_since, source_now
 from .replay import bring, is_own, is_written, replay_user
-from .undo import before_bad
+from .undo import take_back
 
 
 class Recovery:
@@ -292,15 +292,7 @@ class Recovery:
         record = self.record
         for name, table in record.tables.items():
             if table.corrected:
-                before = before_bad(name, record.bad)
-                try:
-                    # A branch begins with one snapshot: those before it are still main's.
-                    self._catalog.table(name).branches.lengthen(self.branch, before)
-                    self.branched(name).rollback_to(before)
-                except NotFound as error:
-                    raise NotFound(
-                        f"{name} cannot go back to before {record.bad}: {error} Correct it by SQL."
-                    ) from None
+                before = take_back(self._catalog.table(name), self.branched(name), record.bad)
                 return f"{name} on branch {self.branch} is at snapshot {before}."
         raise InvalidRequest(
             f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."

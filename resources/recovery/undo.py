@@ -1,6 +1,6 @@
 """To what state a recovery takes the corrected table back."""
 
-from storage import InvalidRequest
+from storage import InvalidRequest, NotFound, Table
 
 
 def before_bad(name: str, bad: str) -> int:
@@ -12,3 +12,17 @@ def before_bad(name: str, bad: str) -> int:
             f"{name} takes all of its rows away."
         )
     return number - 1
+
+
+def take_back(main: Table, branched: Table, bad: str) -> int:
+    """Take the branch of a table back to before its bad snapshot; returns which one that is. Raises InvalidRequest, and NotFound
+    for one that has expired.
+    """
+    before = before_bad(main.identifier.full_name, bad)
+    try:
+        # A branch begins with one snapshot: those before it are still main's.
+        main.branches.lengthen(branched.identifier.branch, before)
+        branched.rollback_to(before)
+    except NotFound as error:
+        raise NotFound(f"{main.identifier} cannot go back to before {bad}: {error} Correct it by SQL.") from None
+    return before

@@ -208,14 +208,16 @@ class Names:
         held = catalog.tables(database) if database in catalog.databases() else []
         return sorted([*(name.partition(".")[2] for name in held), *catalog.kafka_tables.names(database)])
 
-    def source(self, node: exp.Table) -> Source:
-        """What a query reads under a name, at the version that its hint or its VERSION AS OF asks for."""
+    def source(self, node: exp.Table, writes_to: Place | None = None) -> Source:
+        """What a query reads under a name, at the version that its hint or its VERSION AS OF asks for; or at the latest one, with
+        the rows that no compaction has lifted yet if the statement `writes_to` it.
+        """
         try:
-            return self._source(node)
+            return self._source(node, writes_to)
         except StorageError as error:
             raise at(node, error) from None
 
-    def _source(self, node: exp.Table) -> Source:
+    def _source(self, node: exp.Table, writes_to: Place | None) -> Source:
         place = self.place(node)
         identifier = place.identifier
         if place.is_temporary:
@@ -250,7 +252,8 @@ class Names:
             if asks is not None:
                 raise InvalidRequest(f"{identifier} tells of all versions: read it without one.")
             return _given(str(identifier), table.system_table(identifier.system_table))
-        pinned = table.pinned(asks)
+        is_written = asks is None and writes_to == Place(place.catalog, table.identifier)
+        pinned = table.after_commit() if is_written else table.pinned(asks)
         schema = pinned.scan().schema
         return Source(str(pinned.identifier), schema, pinned, catalog.warehouse, place.catalog, options=hints)
 

@@ -11,7 +11,7 @@ from storage import (
 )
 from storage.sql.dialect import SnaplineSql
 
-from .names import Source
+from .names import Place, Source
 from .prepare import prepare
 from .query import Query, refuse_open
 from .statement_context import StatementContext
@@ -25,7 +25,9 @@ _PLACES = (exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentSchema)
 class Prepare(Protocol):
     """Makes a query ready; see `QueryPreparation.prepare`."""
 
-    def __call__(self, tree: exp.Expr, outer: Collection[str] = (), *, streaming: bool = False) -> Query: ...
+    def __call__(
+        self, tree: exp.Expr, outer: Collection[str] = (), *, streaming: bool = False, writes_to: Place | None = None
+    ) -> Query: ...
 
 
 class QueryPreparation:
@@ -34,10 +36,13 @@ class QueryPreparation:
     def __init__(self, context: StatementContext) -> None:
         self._context = context
 
-    def prepare(self, tree: exp.Expr, outer: Collection[str] = (), *, streaming: bool = False) -> Query:
+    def prepare(
+        self, tree: exp.Expr, outer: Collection[str] = (), *, streaming: bool = False, writes_to: Place | None = None
+    ) -> Query:
         """A query with its tables found and pinned, ready for an engine. Lineage that it reads is brought up to date.
 
-        `streaming`: the tables are followed, rather than read once.
+        `streaming`: the tables are followed, rather than read once. `writes_to`: the table that the statement changes, of which
+        rows are read as well that no compaction has lifted yet: what is made of the others would undo them.
         """
         catalogs = self._context.names.lineage_catalogs(tree)
         if catalogs:
@@ -45,7 +50,7 @@ class QueryPreparation:
         tree = self._with_places(tree)
 
         def look_up(node: exp.Table) -> Source:
-            source = self._context.names.source(node)
+            source = self._context.names.source(node, writes_to)
             return streamed(source, node) if streaming else source
 
         return prepare(tree, look_up, f"__snapline_{next(_view_numbers)}", outer, self._expand, streaming=streaming)

@@ -58,7 +58,7 @@ class RowStatements:
         if self._streams:
             of_stream = self._prepare(changes.query_of(tree, target), streaming=True)
             return lambda: self._stream(of_stream, target, place, engine)
-        query = self._prepare(changes.query_of(tree, target))
+        query = self._prepare(changes.query_of(tree, target), writes_to=self._written(target.node, target.table))
         return lambda: self.write(self.properties_of(written), target, query, engine.rows(query), engine)
 
     def _stream(self, query: Query, target: changes.Target, place: Place, engine: Engine) -> Result:
@@ -80,8 +80,9 @@ class RowStatements:
         names = {target.node.name.lower(): "target"}
 
         def read() -> tuple[Query, str]:
-            sources = self._sources(table, names, "target", engine)
-            return self._prepare(changes.query_of(tree, target)), sources.condition(changes.condition_of(tree))
+            sources = self._sources(target.node, table, names, "target", engine)
+            query = self._prepare(changes.query_of(tree, target), writes_to=self._written(target.node, table))
+            return query, sources.condition(changes.condition_of(tree))
 
         read()
 
@@ -169,7 +170,7 @@ class RowStatements:
         assigned = tree.expressions if isinstance(tree, exp.Update) else None
 
         def read() -> tuple[changed_rows.Sources, str, dict[str, str] | None]:
-            sources = self._sources(table, names, "target", engine)
+            sources = self._sources(node, table, names, "target", engine)
             where = "TRUE" if condition is None else sources.condition(condition)
             values = None if assigned is None else changed_rows.assignments(assigned, names, sources)
             return sources, where, values
@@ -192,6 +193,7 @@ class RowStatements:
 
     def _sources(
         self,
+        node: exp.Table,
         table: Table,
         names: Mapping[str, str],
         default: str | None,
@@ -199,11 +201,16 @@ class RowStatements:
         others: Mapping[str, pa.Schema] | None = None,
     ) -> changed_rows.Sources:
         tables = {"target": table.schema.to_arrow(), **(others or {})}
-        return changed_rows.Sources(self._inner(table), names, default, engine, tables, table.schema.fields)
+        return changed_rows.Sources(self._inner(node, table), names, default, engine, tables, table.schema.fields)
 
-    def _inner(self, table: Table) -> Callable[[exp.Expr], Query]:
+    def _inner(self, node: exp.Table, table: Table) -> Callable[[exp.Expr], Query]:
         """Prepares a query inside of a statement that changes a table."""
-        return lambda tree: self._prepare(tree, table.schema.column_names)
+        columns, written = table.schema.column_names, self._written(node, table)
+        return lambda tree: self._prepare(tree, columns, writes_to=written)
+
+    def _written(self, node: exp.Table, table: Table) -> Place:
+        """The place of a table that a statement changes."""
+        return Place(self._context.names.place(node).catalog, table.identifier)
 
     def merge(self, tree: exp.Merge, engine: Engine) -> Act:
         """MERGE, computed anew if others change the same rows meanwhile."""
@@ -220,7 +227,7 @@ class RowStatements:
 
         def read() -> tuple[changed_rows.Sources, list[MergeClause], str]:
             source = {"source": engine.schema(self._prepare(source_tree))}
-            sources = self._sources(table, names, None, engine, source)
+            sources = self._sources(node, table, names, None, engine, source)
             fixed = {*table.schema.primary_keys, *table.schema.partition_keys}
             clauses = changed_rows.merge_clauses(tree, names, table.schema.column_names, sources, fixed)
             return sources, clauses, sources.condition(tree.args["on"], (TARGET, SOURCE))
@@ -232,7 +239,7 @@ class RowStatements:
         def merge(basis: Basis) -> Snapshot | None:
             # The source may be the table itself, so that it is computed anew each time.
             sources, clauses, on = read()
-            query = self._prepare(source_tree)
+            query = self._prepare(source_tree, writes_to=self._written(node, table))
             source = engine.rows(query)
             refs = sorted({*_own(table, basis), *changes.references(query), *sources.references})
             made = {**self.properties_of(written), **offsets_property(changes.topic_ranges(query))}

@@ -12,6 +12,7 @@ from storage import (
 
 from . import changes
 from .engine import OVERWRITE, Engine
+from .names import Place
 from .new_tables import NewTables
 from .place import at
 from .query_preparation import Prepare
@@ -89,7 +90,8 @@ class TableStatements:
 
     def _replace(self, tree: exp.Create, node: exp.Table, written: exp.Expr, engine: Callable[[], Engine]) -> Act:
         """Give a table another definition and other rows, or none. Its history stays; a query of it reads what it was."""
-        self._context.names.table(node)
+        names = self._context.names
+        written_to = Place(names.place(node).catalog, names.table(node).identifier)
         define = self._new_tables.define(tree, replaces=True)
         if tree.expression is None:
 
@@ -101,7 +103,7 @@ class TableStatements:
                 )
 
             return empty
-        query = self._prepare(take(tree.expression))
+        query = self._prepare(take(tree.expression), writes_to=written_to)
 
         def fill() -> Result:
             rows = engine().rows(query)

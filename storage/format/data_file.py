@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from ..errors import CorruptData, InvalidRequest
+from ..errors import CorruptData, InvalidRequest, Unsupported
 from .seal import Sealing
 
 BATCH_ROWS = 131_072
@@ -48,6 +48,10 @@ class ExpectedFile:
             )
 
 
+# What Arrow says of a Parquet file with a map whose keys may be null.
+_NULLABLE_KEYS = "Map keys must be annotated as required"
+
+
 @contextmanager
 def damage_named(path: str) -> Iterator[None]:
     """Turn whatever a library says of bytes that make no sense into CorruptData that names the file.
@@ -72,6 +76,11 @@ def damage_named(path: str) -> Iterator[None]:
         EOFError,
         NotImplementedError,
     ) as error:
+        if _NULLABLE_KEYS in str(error):
+            raise Unsupported(
+                f"Data file {path} has a MAP column whose keys may be null, as Paimon 0.8 writes them to Parquet: no column of "
+                "such a file is read here. Have Java write the rows anew, by Paimon 1.0 or later."
+            ) from None
         raise CorruptData(f"Data file {path} cannot be read: {type(error).__name__}: {error}") from None
 
 

@@ -5,8 +5,8 @@ Follows `docs/format.md`, "Deletion vectors".
 
 import struct
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from pyroaring import BitMap, BitMap64
 
 from ..errors import CorruptData
 from ..file_io import FileIO
+from .named_checksum import bears_checksum, check_named
 
 _VERSION = b"\x01"
 _MAGIC = struct.pack(">i", 1581511376)
@@ -22,24 +23,28 @@ _MAGIC_64_BIT = struct.pack("<i", 1681511377)
 _AROUND = 8
 # Positions from here on have no place in 32 bits as Java counts them.
 _MOST_ROWS = 2**31
+# Bytes.
+_MOST_READ_WHOLE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
     """Where the vector of a data file lies: at `offset` of an index file. `length` is that of its bytes; of a 64-bit one with
-    the size and the checksum around them. `cardinality`: how many rows it deletes, if that is known.
+    the size and the checksum around them. `cardinality`: how many rows it deletes, and `file_size` (bytes): of the index file,
+    if they are known.
     """
 
     path: str
     offset: int
     length: int
     cardinality: int | None = None
+    file_size: int | None = field(default=None, compare=False)
 
     def read(self, file_io: FileIO) -> np.ndarray:
         """The deleted positions (int64, ascending, from 0). Raises CorruptData if the bytes contradict their checksum."""
         if self.offset < 0 or self.length < 4:
             raise CorruptData(f"Index file {self.path} has no deletion vector of {self.length} bytes at {self.offset}.")
-        data = file_io.read_range(self.path, self.offset, self.offset + self.length + _AROUND)
+        data = self._bytes(file_io)
         is_64_bit = data[4:8] == _MAGIC_64_BIT
         length = self.length - _AROUND if is_64_bit else self.length
         if len(data) < length + _AROUND or length < 4:
@@ -59,22 +64,35 @@ class DeletionVector:
                 f"The deletion vector at {self.offset} of index file {self.path} is none: {error}"
             ) from None
 
+    def _bytes(self, file_io: FileIO) -> bytes:
+        """What the file holds from the offset on. A small file is read whole: what is another one's has its own checksums, but
+        not those of the name.
+        """
+        end = self.offset + self.length + _AROUND
+        if (self.file_size or _MOST_READ_WHOLE + 1) > _MOST_READ_WHOLE or not bears_checksum(self.path):
+            return file_io.read_range(self.path, self.offset, end)
+        content = file_io.read_bytes(self.path)
+        check_named(self.path, content)
+        return content[self.offset : end]
+
 
 def encode_index_file(
-    vectors: Mapping[str, np.ndarray], path: str, *, bitmap64: bool
-) -> tuple[bytes, dict[str, DeletionVector]]:
-    """An index file, and where the vector of each data file lies in it once it has been written to `path`.
+    vectors: Mapping[str, np.ndarray], path_of: Callable[[bytes], str], *, bitmap64: bool
+) -> tuple[str, bytes, dict[str, DeletionVector]]:
+    """The path and the content of an index file, and where the vector of each data file lies in it once it has been written.
 
-    `vectors`: the deleted positions (int64, ascending) by the name of the data file.
+    `vectors`: the deleted positions (int64, ascending) by the name of the data file. `path_of` gives the path of a content.
     """
     content = bytearray(_VERSION)
-    placed: dict[str, DeletionVector] = {}
+    places: dict[str, tuple[int, int, int]] = {}
     for name, positions in vectors.items():
         body = _body(positions, bitmap64=bitmap64)
         length = len(body) + (_AROUND if bitmap64 else 0)
-        placed[name] = DeletionVector(path, len(content), length, len(positions))
+        places[name] = len(content), length, len(positions)
         content += struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-    return bytes(content), placed
+    path = path_of(bytes(content))
+    placed = {name: DeletionVector(path, *place, len(content)) for name, place in places.items()}
+    return path, bytes(content), placed
 
 
 def _body(positions: np.ndarray, *, bitmap64: bool) -> bytes:

@@ -15,6 +15,7 @@ from ..data_types import DataType
 from ..errors import InvalidRequest, Unsupported
 from ..retractable import takes_back
 from .collection_aggregates import CollectionOptions, aggregate_collections, check_collection
+from .decimal_product import decimal_product
 from .key_order import ranks
 
 
@@ -231,7 +232,13 @@ def _sum(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     if _comes_near_the_limit(column, groups, "sum"):
         # Arrow wraps around without a word; so many digits no sum of rows in memory has.
         column = column.cast(pa.decimal128(38, 0))
+    elif pa.types.is_decimal(column.type) and column.type.precision > _DIGITS_SUMMED:
+        column = column.cast(pa.decimal256(column.type.precision, column.type.scale))
     return _grouped(column, groups, "sum")
+
+
+# Of so many digits no sum of rows in memory has more than 38.
+_DIGITS_SUMMED = 28
 
 
 def _comes_near_the_limit(column: pa.Array, groups: Groups, function: str) -> bool:
@@ -246,9 +253,10 @@ def _product(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     none = pa.scalar(None, column.type)
     retracts = pa.array(groups.retracts)
     factors = pc.if_else(retracts, none, column)
+    is_decimal = pa.types.is_decimal(column.type)
     if _comes_near_the_limit(factors, groups, "product"):
         raise pa.ArrowInvalid("it has more than 18 digits")
-    if not groups.retracts.any():
+    if not groups.retracts.any() and not is_decimal:
         return _grouped(column, groups, "product")
     # Before there is a value nothing is taken back.
     begun = np.arange(groups.row_count) > groups.first_where(_valid(factors))[groups.of_rows]
@@ -256,6 +264,8 @@ def _product(column: pa.Array, groups: Groups, _: AggregateOptions) -> pa.Array:
     divisors = pc.if_else(pa.array(groups.retracts & begun), column, none)
     if not pa.types.is_floating(column.type) and pc.any(pc.equal(divisors.cast(pa.float64(), safe=False), 0)).as_py():
         raise ZeroDivisionError
+    if is_decimal:
+        return decimal_product(factors, divisors, groups.starts)
     if not pa.types.is_integer(column.type):
         return pc.divide(_grouped(factors, groups, "product"), _grouped(divisors, groups, "product").fill_null(1))
     return _whole_product(factors, divisors, groups)

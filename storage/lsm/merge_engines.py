@@ -6,7 +6,7 @@ comes here: that row stands as it is. Source: `docs/format.md`, "Merge engines".
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -156,11 +156,18 @@ class Aggregation(MergeEngine):
     """Each column is aggregated by a function of its own."""
 
     def __init__(
-        self, aggregates: Mapping[str, ColumnAggregate], order_by: Sequence[str], *, remove_on_delete: bool
+        self,
+        aggregates: Mapping[str, ColumnAggregate],
+        order_by: Sequence[str],
+        *,
+        remove_on_delete: bool,
+        keeping: Collection[str] = (),
     ) -> None:
+        """`keeping`: the columns of `order_by` that keep their value where a row takes values back."""
         self.aggregates = aggregates
         self.order_by = tuple(order_by)
         self._remove_on_delete = remove_on_delete
+        self._keeping = keeping
 
     def reduce(self, rows: pa.RecordBatch, groups: Groups) -> pa.RecordBatch:
         merged = _start(rows, groups, self.keys)
@@ -175,7 +182,10 @@ class Aggregation(MergeEngine):
         for name in self.order_by:
             if name in rows.schema.names:
                 # A delete keeps its place in the order, for rows that it meets later.
-                merged[name] = pick(ordered.column(name), np.where(groups.retracts[groups.ends], -1, groups.ends))
+                last = np.where(groups.retracts[groups.ends], -1, groups.ends)
+                if name in self._keeping:
+                    last = groups.last_where(~groups.retracts)
+                merged[name] = pick(ordered.column(name), last)
         return _finish(rows, merged)
 
     def refusal(self, retractions: pa.Table, kinds: np.ndarray) -> str | None:
@@ -420,7 +430,8 @@ def _engine_of(schema: TableSchema) -> MergeEngine:
     if options.merge_engine == "aggregation":
         aggregates = {name: _aggregate_of(schema, name) for name in values if name not in order_by}
         remove = schema.options.get("aggregation.remove-record-on-delete", "false") == "true"
-        return Aggregation(aggregates, order_by, remove_on_delete=remove)
+        keeping = [name for name in order_by if _ignores_retract(schema, name)]
+        return Aggregation(aggregates, order_by, remove_on_delete=remove, keeping=keeping)
     if options.merge_engine == "partial-update":
         groups = sequence_groups(schema)
         grouped = {name for group in groups for name in group.columns}
@@ -452,10 +463,14 @@ def _aggregate_of(schema: TableSchema, name: str) -> ColumnAggregate:
     return ColumnAggregate(
         function,
         AggregateOptions(
-            ignore_retract=options.get(f"fields.{name}.ignore-retract", "false") == "true",
+            ignore_retract=_ignores_retract(schema, name),
             delimiter=options.get(f"fields.{name}.list-agg-delimiter", ","),
             distinct=options.get(f"fields.{name}.distinct", "false") == "true",
             may_ignore=options.get("aggregation.remove-record-on-delete", "false") != "true",
             collection=collection_options(options, name, schema.field(name).type),
         ),
     )
+
+
+def _ignores_retract(schema: TableSchema, name: str) -> bool:
+    return schema.options.get(f"fields.{name}.ignore-retract", "false") == "true"

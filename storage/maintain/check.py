@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ..errors import CorruptData, NotFound, StorageError
+from ..format.named_checksum import check_named
 from ..iceberg.lag import lag_of
 from ..identifier import MAIN_BRANCH, Identifier
 from ..log.publish import unsent
@@ -395,6 +396,8 @@ class _BranchCheck:
                 if index.place in buckets:
                     self._broken(where, f"bucket {index.place[1]} has several files of deletion vectors: {index.path}")
                 buckets.add(index.place)
+            if self._deep and is_sound and index.vectors:
+                self._report.attempt(where, lambda: check_named(index.path, store.file_io.read_bytes(index.path)))  # noqa: B023
             for file, vector in index.vectors.items():
                 # Of a file that is gone it deletes nothing: Java's full compaction leaves such ones.
                 if file in rows and self._deep:

@@ -5,7 +5,6 @@ COMPACT of its own. It conflicts with a writer or another compaction only if tha
 nothing is committed and the new files are deleted. Follows `docs/format.md`, "Compaction".
 """
 
-import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any
 
 import pyarrow as pa
 
@@ -53,11 +51,6 @@ from .may_stay import LARGE_SHARE, may_stay
 from .outdated import outdated_columns
 from .settle_postponed import settle_postponed
 
-_log = logging.getLogger(__name__)
-# How often others may take away meanwhile what is compacted.
-TRIES = 3
-# Where nobody sees the rows before.
-_TRIES_UNTIL_SEEN = 10
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
 Progress = Callable[[int, int], None]
@@ -157,41 +150,6 @@ def compact(
             f"{store.identifier}: another commit has changed what was to be compacted ({error}) Nothing is written; compact it "
             "again."
         ) from None
-
-
-def compact_in_tries(
-    store: TableStore, tries: int, *, listeners: Sequence[CommitListener], **options: Any
-) -> Snapshot | None:
-    """Compact as `compact` does with these options, planned anew for as long as others take away the files meanwhile.
-
-    Raises CommitConflict if all tries were in vain.
-    """
-    for tries_left in reversed(range(tries)):
-        try:
-            return compact(store, listeners=listeners, **options)
-        except CommitConflict as error:
-            if not tries_left:
-                raise
-            _log.info("%s", error)
-    return None
-
-
-def compact_after(
-    store: TableStore, written: Collection[Place], listeners: Sequence[CommitListener]
-) -> Snapshot | None:
-    """Compact the buckets that a commit has written to as far as their options ask for it, in a few tries. Raises
-    CommitConflict if all were in vain and the rows wait for it.
-    """
-    is_awaited = store.options.lifts_each_write
-    tries = _TRIES_UNTIL_SEEN if is_awaited else TRIES
-    try:
-        return compact_in_tries(store, tries, listeners=listeners, full=False, wanted=written.__contains__)
-    except CommitConflict as error:
-        if is_awaited:
-            raise
-        # The rows are committed, and the next writer will compact them.
-        _log.info("%s", error)
-        return None
 
 
 def plan_compaction(

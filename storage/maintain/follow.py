@@ -9,7 +9,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import COMPACTION, RESCALING, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..write.listeners import CommitListener
-from .compaction import compact_after
+from .compact_in_tries import compact_after
 from .mark_done import mark_brought
 from .rescale import rescale_brought
 

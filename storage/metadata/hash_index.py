@@ -6,21 +6,19 @@ The index manifest of a snapshot lists those that count, one for a
 bucket at the most. A hash that is in no file is that of a new key. Follows `docs/format.md`, "Dynamic buckets".
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import CorruptData
-from ..format.named_checksum import checksum
+from ..format.named_checksum import check_named, checksum
 from .index_manifest import HASH, IndexFile, index_file_of_hashes, index_files_of
 from .manifest import Place
 from .snapshot import Snapshot
 from .table_store import TableStore
 
 _BIG_ENDIAN = np.dtype(">i4")
-_WITH_CHECKSUM = re.compile(r"index-[0-9a-f-]{36}-\d+-([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,7 @@ def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
             f"Index file {file.path} is damaged: it has {len(content)} bytes, and {file.hash_count} hashes of 4 bytes by its "
             f"manifest. {_REMEDY}"
         )
-    named = _WITH_CHECKSUM.fullmatch(file.name)
-    if named is not None and named[1] != checksum(content):
-        raise CorruptData(
-            f"Index file {file.path} is damaged: its checksum is {checksum(content)}, {named[1]} by its name. {_REMEDY}"
-        )
+    check_named(file.path, content, _REMEDY)
     hashes = np.frombuffer(content, _BIG_ENDIAN).astype(np.int32)
     if len(np.unique(hashes)) < len(hashes):
         # As files of other writers tell damage.

@@ -96,16 +96,17 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
             if external:
                 file = store.file_io.external_path(document.text(external, path, "_EXTERNAL_PATH"), path)
             vectors = {}
+            size_bytes = int(record["_FILE_SIZE"])
             if record["_INDEX_TYPE"] == DELETION_VECTORS:
                 for each in record["_DELETIONS_VECTORS_RANGES"] or ():
                     count = each.get("_CARDINALITY")
                     vectors[str(each["f0"])] = DeletionVector(
-                        file, int(each["f1"]), int(each["f2"]), None if count is None else int(count)
+                        file, int(each["f1"]), int(each["f2"]), None if count is None else int(count), size_bytes
                     )
             place = bytes(record["_PARTITION"]), int(record["_BUCKET"])
             kind = str(record["_INDEX_TYPE"])
             int(record["_ROW_COUNT"])
-            index_files.append(IndexFile(file, int(record["_FILE_SIZE"]), bool(external), vectors, place, kind, record))
+            index_files.append(IndexFile(file, size_bytes, bool(external), vectors, place, kind, record))
         return index_files
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(

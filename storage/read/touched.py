@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..errors import Unsupported
 from ..metadata.change_tracking import tracks
-from ..metadata.manifest import ManifestEntry
+from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry
 from ..metadata.snapshot import COMPACT, OVERWRITE, Snapshot
 from ..metadata.table_store import TableStore
 from .changes import ChangeSplit
@@ -59,12 +59,13 @@ def readable_snapshot(store: TableStore, position: int) -> Snapshot | None:
 
 
 def _shows_rows(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether readers may see other rows since a snapshot. Of some tables they see what compactions have lifted, and who reads
-    `as_told` sees of others what compactions have told.
+    """Whether readers may see other rows since a snapshot. Of some tables they see what compactions have lifted, or moved out of
+    postponed buckets, and who reads `as_told` sees of others what compactions have told.
     """
     if snapshot.commit_kind == OVERWRITE:
         return store.options.streaming_read_overwrite
-    compacted_alone = store.options.hides_level_0 or store.options.told_level is not None
+    options = store.options
+    compacted_alone = options.hides_level_0 or options.told_level is not None or options.bucket == POSTPONED_BUCKET
     return snapshot.changes_rows or (compacted_alone and snapshot.commit_kind == COMPACT)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import NotFound, RowsChanged
 from ..format.deletion_vector import DeletionVector, encode_index_file
+from ..format.named_checksum import checksum
 from ..metadata.index_manifest import (
     DELETION_VECTORS,
     IndexFile,
@@ -98,16 +99,20 @@ class VectorChange:
         """Whether the index manifest becomes another one."""
         return bool(self._changed)
 
-    def write(self, next_index: Callable[[], str]) -> list[IndexFile]:
-        """Write files of vectors, under names that `next_index` gives; returns the index files of all kinds after the commit."""
+    def write(self, next_index: Callable[[str], str]) -> list[IndexFile]:
+        """Write files of vectors; returns the index files of all kinds after the commit. `next_index` makes a name that ends as
+        it is given.
+        """
         rewritten = {self._place(name) for name in self._changed}
         kept = [index for index in self._files if not self._is_written_anew(index, rewritten)]
+
+        def path_of(content: bytes) -> str:
+            return self._store.paths.index(next_index(f"-{checksum(content)}"))
+
         for place in sorted(rewritten):
             for vectors in self._rolled(self._vectors_of(place)):
-                name = next_index()
-                path = self._store.paths.index(name)
                 bitmap64 = self._store.options.deletion_vectors_bitmap64
-                content, placed = encode_index_file(vectors, path, bitmap64=bitmap64)
+                path, content, placed = encode_index_file(vectors, path_of, bitmap64=bitmap64)
                 self._store.file_io.write_bytes(path, content)
                 kept.append(index_file_of_vectors(path, len(content), placed, place))
         return kept

@@ -9,7 +9,7 @@ from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish
-from storage import InvalidRequest
+from storage import InvalidRequest, NotFound
 
 SUM = "INSERT OVERWRITE d.sums SELECT 0, sum(v) FROM d.raw"
 MART = "INSERT OVERWRITE d.mart SELECT 0, s + 1 FROM d.sums"
@@ -196,3 +196,16 @@ def test_the_first_snapshot_is_not_undone_but_corrected_as_is_said(session: Sess
         recovery.undo_bad()
     assert recovery.correct("DELETE FROM d.only")
     assert recovery.table("d.only").to_arrow().num_rows == 0
+
+
+def test_what_has_expired_is_not_gone_back_to_but_corrected_as_is_said(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE d.aged (k BIGINT); INSERT INTO d.aged VALUES (1); INSERT INTO d.aged VALUES (2)", "duckdb"
+    )
+    table = session.table("d.aged")
+    table.expire(retain_last=1)
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.aged@2")))
+    with pytest.raises(NotFound, match=r"^d\.aged cannot go back to before d\.aged@2: .* Correct it by SQL\."):
+        recovery.undo_bad()
+    assert recovery.correct("DELETE FROM d.aged WHERE k = 2")
+    assert recovery.table("d.aged").to_arrow()["k"].to_pylist() == [1]

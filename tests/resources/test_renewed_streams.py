@@ -355,3 +355,26 @@ def test_two_streams_do_not_make_the_rows_of_one_table_anew(session: Session) ->
     stream(session, "first", "INSERT INTO sink SELECT 'x', id, amt FROM src")
     stream(session, "second", "INSERT INTO sink SELECT 'y', id, amt FROM other")
     assert session.sql("SELECT * FROM sink", "duckdb").to_arrow().to_pylist() == [{"p": "y", "id": 1, "amt": 10}]
+
+
+def test_rows_that_wait_in_postponed_buckets_are_made_anew_once_they_are_moved(session: Session) -> None:
+    table = session.catalog.create_table(
+        "default.waits", pa.schema([("k", pa.int64()), ("v", pa.int64())]), primary_key=["k"], options={"bucket": "-2"}
+    )
+    for sink in ("anew", "told"):
+        session.sql(f"CREATE TABLE {sink} (k BIGINT PRIMARY KEY NOT ENFORCED, v BIGINT)", "duckdb")
+    inserts = {
+        "anew": "INSERT INTO anew SELECT k, v FROM waits",
+        "told": "INSERT INTO told SELECT rowkind, k, v FROM waits /*+ OPTIONS('read.changelog' = 'true') */",
+    }
+    table.write(pa.table({"k": [1, 2, 3], "v": [1, 1, 1]}))
+    table.compact()
+    table.write(pa.table({"k": [1], "v": [1], "kind": ["-D"]}), row_kind_column="kind")
+    for value in (2, 3):
+        table.write(pa.table({"k": [3], "v": [value]}))
+    for name, insert in inserts.items():
+        stream(session, name, insert)
+    table.compact()
+    for name, insert in inserts.items():
+        stream(session, name, insert)
+        assert rows(session.table(f"default.{name}")) == rows(table) == [(2, 1), (3, 3)]

@@ -7,6 +7,7 @@ import pytest
 
 from storage import Catalog, CommitConflict, Table
 from storage.maintain import compaction
+from storage.maintain.compact_in_tries import TRIES
 
 
 def batch(*ids: int, text: str = "x") -> pa.Table:
@@ -160,13 +161,13 @@ def test_a_compaction_that_lost_its_files_is_planned_anew_and_leaves_none(
 
     files = set(tmp_path.rglob("*.parquet"))
     monkeypatch.setattr(compaction, "compact_bucket", overtake)
-    if overtaken_times < compaction.TRIES:
+    if overtaken_times < TRIES:
         assert table.compact().commit_kind == "COMPACT"
     else:
         with pytest.raises(CommitConflict, match="compact it again"):
             table.compact()
     assert rows(table) == [(77, "x"), (78, "x")]
-    left = 2 * overtaken_times + (overtaken_times < compaction.TRIES)
+    left = 2 * overtaken_times + (overtaken_times < TRIES)
     assert len(set(tmp_path.rglob("*.parquet")) - files) == left
 
 

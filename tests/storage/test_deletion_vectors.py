@@ -62,7 +62,7 @@ def levels(table: Table) -> list[tuple[int, int]]:
 
 def test_index_files_have_the_bytes_of_java() -> None:
     (file,) = GOLDEN.iterdir()
-    content, placed = encode_index_file({"data": np.array([3, 7])}, "index-1", bitmap64=False)
+    _, content, placed = encode_index_file({"data": np.array([3, 7])}, lambda _: "index-1", bitmap64=False)
     assert content == file.read_bytes()
     assert (placed["data"].offset, placed["data"].length, placed["data"].cardinality) == (1, 24, 2)
 
@@ -76,7 +76,7 @@ def test_a_vector_is_read_as_it_was_written(bitmap64: bool, tmp_path: Path) -> N
         "the last": np.array([2**31 - 1]),
     }
     path = str(tmp_path / "index")
-    content, placed = encode_index_file(vectors, path, bitmap64=bitmap64)
+    _, content, placed = encode_index_file(vectors, lambda _: path, bitmap64=bitmap64)
     Path(path).write_bytes(content)
     file_io = FileIO(str(tmp_path))
     for name, positions in vectors.items():
@@ -92,9 +92,33 @@ def test_a_vector_is_read_as_it_was_written(bitmap64: bool, tmp_path: Path) -> N
         placed["a run"].read(file_io)
 
 
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_file_of_vectors_in_the_place_of_another_is_noticed(has_key: bool, catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "shop.swapped",
+        pa.schema([("p", pa.string()), ("k", pa.int64())]),
+        primary_key=["p", "k"] if has_key else [],
+        partition_by=["p"],
+        options={"deletion-vectors.enabled": "true", **({"bucket": "1"} if has_key else {})},
+    )
+    table.write(pa.table({"p": ["a"] * 4 + ["b"] * 4, "k": [0, 1, 2, 3] * 2}))
+    table.compact()
+    table.delete("p = 'a' AND k = 1")
+    table.delete("p = 'b' AND k = 2")
+    first, second = sorted(Path(table.store.paths.root, "index").iterdir())[-2:]
+    assert first.stat().st_size == second.stat().st_size
+    kept = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(CorruptData, match="by its name"):
+        table.to_arrow()
+    assert any("by its name" in str(line) for line in table.check(deep=True))
+    first.write_bytes(kept)
+    assert not table.check(deep=True)
+
+
 def test_a_vector_of_more_rows_than_java_counts_is_refused() -> None:
     with pytest.raises(CorruptData, match="no place for row"):
-        encode_index_file({"data": np.array([2**31])}, "index", bitmap64=True)
+        encode_index_file({"data": np.array([2**31])}, lambda _: "index", bitmap64=True)
 
 
 # --- with a key

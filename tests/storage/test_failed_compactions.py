@@ -112,7 +112,7 @@ def test_compacting_another_partition_by_hand_ends_no_trouble(table: Table, fail
 
 BY: dict[str, tuple[str, int, Callable[[Table], object]]] = {
     # A writer compacts his own bucket first, then those that wait.
-    "writer": ("storage.maintain.compaction.compact", 2, lambda table: table.write(rows("one", 9))),
+    "writer": ("storage.maintain.compact_in_tries.compact", 2, lambda table: table.write(rows("one", 9))),
     "by hand": ("storage.table_maintenance.compact_in_tries", 1, lambda table: table.compact()),
 }
 
@@ -154,7 +154,7 @@ def test_a_compaction_that_comes_second_each_time_is_a_trouble(table: Table, mon
         raise CommitConflict("somebody came first")
 
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "compact", compact)
+        patch.setattr("storage.maintain.compact_in_tries.compact", compact)
         assert table.write(rows("one", 1)) is not None
     assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("two", 2))

@@ -11,6 +11,7 @@ import pytest
 from storage import NotFound, StorageError, Table
 from storage.branches import Branches
 from storage.consumers import Consumers
+from storage.snapshots import Snapshots
 from storage.tags import Tags
 from tests.storage.test_arguments import SCHEMA, Ground, use
 
@@ -18,11 +19,13 @@ OTHER = pa.table({"id": [777], "item": ["other"]}, SCHEMA)
 DAY = pa.schema([("day", pa.string()), ("n", pa.int64())])
 # These read nothing of the table: what they make, or are told of, is looked at when it is used.
 UNREAD = {"new_commit", "new_commit_id", "new_write", "notify", "overwrite_by_default", "partition_values", "repeated"}
+# These go on from a snapshot.
+UNREAD |= {"before", "backwards", "holds", "unless_changed_since"}
 # Steps of a publication, which need those before them.
 UNREAD |= {"close_main", "settle_main", "replace_closed_main"}
 METHODS = [
     (kind, name)
-    for kind in (Table, Tags, Consumers, Branches)
+    for kind in (Table, Tags, Consumers, Branches, Snapshots)
     for name, member in vars(kind).items()
     if inspect.isfunction(member) and not name.startswith("_") and name not in UNREAD
 ]
@@ -67,7 +70,12 @@ def fork(ground: Ground, name: str) -> None:
 
 def calls_of(table: Table, ground: Ground, kind: type, method: str) -> Callable[[], Any]:
     """A call of a method of a handle, with arguments that are right for the table as it is now."""
-    holders: dict[type, Any] = {Tags: table.tags, Consumers: table.consumers, Branches: table.branches}
+    holders: dict[type, Any] = {
+        Tags: table.tags,
+        Consumers: table.consumers,
+        Branches: table.branches,
+        Snapshots: table.snapshots,
+    }
     positional, named = [], {}
     for parameter in list(inspect.signature(getattr(kind, method)).parameters.values())[1:]:
         if parameter.default is parameter.empty:

@@ -9,10 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from storage import Catalog, CommitId, CorruptData, Table, Unsupported
 from storage.file_io import FileIO
+from storage.format.data_file import damage_named
 from storage.format.deletion_vector import DeletionVector
 from tests.storage.branched_tables import rows
 
@@ -122,3 +124,9 @@ def test_a_deletion_vector_of_64_bits_counts_what_stands_around_it(tmp_path: Pat
     assert DeletionVector(str(path), 0, len(body) + 8).read(FileIO("file://")).tolist() == []
     with pytest.raises(CorruptData, match="is damaged"):
         DeletionVector(str(path), 0, len(body) + 7).read(FileIO("file://"))
+
+
+def test_a_file_of_maps_of_an_old_version_is_unsupported_and_not_damaged() -> None:
+    old = Path(__file__).parent.parent / "fixtures" / "paimon" / "map-of-0.8.2.parquet"
+    with pytest.raises(Unsupported, match="MAP column whose keys may be null"), damage_named(str(old)):
+        pq.ParquetFile(old).read()

@@ -48,8 +48,8 @@ def test_a_stream_that_begins_gets_rows_that_wait_with_their_kinds_and_in_their_
         put(table, 1, value)
     stream = table.follow()
     step = stream.step()
-    told = [(row["rowkind"], row["k"], row["v"]) for row in step.rows.to_pylist()]
-    assert told == [*(("+I", k, k) for k in range(3)), ("-D", 0, 0), *(("+I", 1, value) for value in range(12))]
+    changes = [(row["rowkind"], row["k"], row["v"]) for row in step.rows.to_pylist()]
+    assert changes == [*(("+I", k, k) for k in range(3)), ("-D", 0, 0), *(("+I", 1, value) for value in range(12))]
     copy: dict[int, int] = {}
     fold(copy, table.follow())
     table.compact()

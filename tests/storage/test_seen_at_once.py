@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, NotFound, Snapshot, Table
-from storage.maintain import compaction
 from storage.metadata.snapshot_files import SnapshotFiles
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
@@ -145,7 +144,7 @@ def test_what_a_failed_compaction_left_unseen_is_seen_once_it_is_repeated(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "compact", fails)
+        patch.setattr("storage.maintain.compact_in_tries.compact", fails)
         assert table.delete("k = 2") is not None
     assert table.delete("k = 2") is None
     assert keys(table) == [1, 3]
