@@ -117,9 +117,7 @@ class Attempt:
         if is_empty and not change.even_empty:
             return None
         if deletes or change.adds_again or any(entry.file.level > 0 for entry in change.added):
-            partitions = {entry.partition for entry in delta}
-            live = self._live(lambda place: place.partition in partitions)
-            check_conflicts(live, delta, store.key_types, rescales=change.overwrite is not None)
+            self._check_conflicts(delta)
         if change.adds_again:
             self._kept = keep_brought_back(store, latest, change.added, change.back_to)
         # Asked of each try: nobody can have sent anything of this snapshot yet.
@@ -166,6 +164,11 @@ class Attempt:
             covered = self._live(lambda place: overwrite.covers(self._store, place.partition))
             deletes += [entry.deleted() for entry in covered]
         return deletes
+
+    def _check_conflicts(self, delta: Sequence[ManifestEntry]) -> None:
+        partitions = {entry.partition for entry in delta}
+        live = self._live(lambda place: place.partition in partitions)
+        check_conflicts(live, delta, self._store.key_types, rescales=self._change.overwrite is not None)
 
     def _base(self) -> list[ManifestFile]:
         """The manifests of the latest snapshot, merged where there are many small ones."""
