@@ -157,6 +157,11 @@ class Attempt:
             operation=change.operation,
         )
 
+    def _beside(self, delta: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        """The live files of the partitions of some entries."""
+        partitions = {entry.partition for entry in delta}
+        return self._live(lambda place: place.partition in partitions)
+
     def _deletes(self) -> list[ManifestEntry]:
         """The entries that take files away: those of the change, and what it overwrites."""
         overwrite, deletes = self._change.overwrite, [entry.deleted() for entry in self._change.deleted]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from storage import Catalog, Table
+from storage.maintain import settle_postponed
 
 SCHEMA = pa.schema([pa.field("p", pa.string(), False), pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
 
@@ -111,3 +112,32 @@ def test_changes_of_rows_notice_rows_that_are_written_meanwhile(catalog: Catalog
     table.repeated(add)
     table.compact()
     assert tries == [1, 100] and rows(table) == {1: 101}
+
+
+@pytest.mark.parametrize("act", ["update", "delete", "compact"])
+def test_rows_are_moved_again_if_their_snapshot_expires_meanwhile(
+    act: str, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = postponed(catalog)
+    put(table, 1, 1)
+    table.compact()
+    put(table, 2, 2)
+    real = settle_postponed.in_order_of_arrival
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(settle_postponed, "in_order_of_arrival", real)
+        ordered = real(*given)
+        other = catalog.table("shop.t")
+        other.compact()
+        other.expire(retain_last=1)
+        return ordered
+
+    monkeypatch.setattr(settle_postponed, "in_order_of_arrival", meanwhile)
+    calls = {
+        "update": lambda: table.update("k = 1", {"v": 5}),
+        "delete": lambda: table.delete("k = 1"),
+        "compact": table.compact,
+    }
+    calls[act]()
+    table.compact()
+    assert rows(table) == {"update": {1: 5, 2: 2}, "delete": {2: 2}, "compact": {1: 1, 2: 2}}[act]
