@@ -396,7 +396,9 @@ def _lifts_untold(store: TableStore, snapshot: Snapshot) -> bool:
     told_level = _told_level(store, snapshot)
     if snapshot.commit_kind != COMPACT or not told_level or not store.options.streaming_read_overwrite:
         return False
-    return any(entry.kind != ADD and entry.file.level < told_level for entry in store.delta_of(snapshot))
+    delta = store.delta_of(snapshot)
+    lifted = any(entry.kind == ADD and entry.file.level >= told_level for entry in delta)
+    return lifted and any(entry.kind != ADD and entry.file.level < told_level for entry in delta)
 
 
 def _told_level(store: TableStore, snapshot: Snapshot) -> int:
