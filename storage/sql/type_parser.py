@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from .unparsed import UnparsedParser
 from .written_types import as_written, refusal
@@ -24,6 +25,13 @@ class TypeParser(UnparsedParser):
         """A cast. Raises ParseError for a type that cannot be as it is written."""
         to = kwargs.get("to")
         for kind in to.find_all(exp.DataType) if self.REFUSES_CASTS and isinstance(to, exp.DataType) else ():
-            if wrong := refusal(kind, stored=False):
+            is_time = kind.this in exp.DataType.TEMPORAL_TYPES
+            if wrong := refusal(kind, stored=is_time and self._defines_columns):
                 self.raise_error(wrong, self._prev)
         return super().build_cast(strict, **kwargs)
+
+    @property
+    def _defines_columns(self) -> bool:
+        """Whether casts are those of computed columns: Flink writes `CAST(t AS TIMESTAMP(3))` there, as of a column."""
+        first, *others = self._tokens
+        return first.token_type == TokenType.CREATE and all(each.token_type != TokenType.SELECT for each in others)

@@ -92,7 +92,7 @@ REQUESTS: dict[str, tuple[Callable[[Table], object], type[Exception], str]] = {
     "an overwrite with rows of another partition": (
         lambda t: t.overwrite(rows(), partition={"day": "x"}),
         InvalidRequest,
-        "day = 'y'",
+        "day=y, but the overwrite is of day=x",
     ),
     "a write to an old version": (lambda t: t.at(1).write(rows()), InvalidRequest, "can only be read"),
     "a retype that loses data": (lambda t: t.alter(ChangeType("text", pa.int64())), StorageError, "text"),
