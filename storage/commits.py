@@ -95,7 +95,6 @@ class Commits:
 
     def repeated(self, change: Callable[[Basis], _T]) -> _T:
         """What a change of rows returns, computed again if others change the same rows meanwhile: see `Table.repeated`."""
-        self.check_writable()
         # Rows that wait are rows as well: a change that did not see them would take them back.
         return repeated(self.store, change, newest=self.settled)
 

@@ -382,10 +382,10 @@ def _partitions(store: TableStore, wanted: Mapping[str, Any] | None = None) -> R
 
 def _partition_text(store: TableStore, values: Mapping[str, Any]) -> str:
     """`k1=v1/k2=v2` as Java's system table has it: values as text, which names of directories need not be."""
-    shown = {name: _shower(store.schema.field(name).type)(value) for name, value in values.items()}
     blank = store.options.partition_default_name
+    shown = store.partition_literals(values)
     return "/".join(
-        f"{name}={blank if values[name] is None or not text.strip(BLANK) else text}" for name, text in shown.items()
+        f"{name}={blank if value is None or not str(value).strip(BLANK) else value}" for name, value in shown.items()
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..errors import CommitConflict, NotFound
 from ..lsm.system_columns import KINDS, VALUE_KIND
 from ..metadata.history import has_expired
-from ..metadata.live_files import live_files
+from ..metadata.live_files import live_files, postponed_files
 from ..metadata.manifest import POSTPONED_BUCKET, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, COMPACT, Snapshot
@@ -81,7 +81,7 @@ def settled(store: TableStore, listeners: Sequence[CommitListener]) -> Snapshot 
     """
     for _ in range(_TRIES):
         newest = store.newest()
-        if newest is None or not _waiting(store, newest):
+        if newest is None or not postponed_files(store.manifests_of(newest), store.manifests):
             return newest
         with suppress(CommitConflict):
             settle_postponed(at_columns_of(store, newest), listeners=listeners)
@@ -89,10 +89,6 @@ def settled(store: TableStore, listeners: Sequence[CommitListener]) -> Snapshot 
         f"Rows of {store.identifier} wait in postponed buckets, and were moved to real ones {_TRIES} times; each time others had "
         "written more, or moved them too. Nothing is changed; repeat it when fewer write."
     )
-
-
-def _waiting(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    return live_files(store.manifests_of(snapshot), store.manifests, lambda place: place.bucket == POSTPONED_BUCKET)
 
 
 def _rewritten(store: TableStore, entries: Sequence[ManifestEntry], count: int) -> CommitMessage:

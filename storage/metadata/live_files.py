@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from ..errors import CorruptData
-from .manifest import ADD, DecodedManifest, ManifestEntry, ManifestFile
+from .manifest import ADD, POSTPONED_BUCKET, DecodedManifest, ManifestEntry, ManifestFile
 from .manifest_columns import FilePlace, KeepPlace
 from .manifest_files import ManifestFiles
 
@@ -53,6 +53,11 @@ def live_files(
     """
     decoded = files.read_each(manifests)
     return live_entries(chain.from_iterable(each.entries if keep is None else each.kept(keep) for each in decoded))
+
+
+def postponed_files(manifests: Sequence[ManifestFile], files: ManifestFiles) -> list[ManifestEntry]:
+    """The live files of postponed buckets, whose rows wait for a compaction."""
+    return live_files(manifests, files, lambda place: place.bucket == POSTPONED_BUCKET)
 
 
 def highest_numbers(manifests: Sequence[ManifestFile], files: ManifestFiles) -> list[tuple[FilePlace, int]]:

@@ -24,7 +24,7 @@ from ..lsm.system_columns import DELETE, INSERT, KINDS, UPDATE_BEFORE, VALUE_KIN
 from ..metadata.change_tracking import tracks
 from ..metadata.history import told_of_expiry
 from ..metadata.index_manifest import vectors_of
-from ..metadata.live_files import live_files
+from ..metadata.live_files import live_files, postponed_files
 from ..metadata.manifest import ADD, POSTPONED_BUCKET, DataFile, ManifestEntry
 from ..metadata.manifest_columns import FilePlace
 from ..metadata.schema import KEY_PREFIX
@@ -286,12 +286,8 @@ def plan_first_reading(request: ReadRequest, snapshot: Snapshot) -> Iterator[Cha
         and options.changelog_producer == "none"
     ):
         # Compactions do not tell of them.
-        postponed = live_files(
-            request.store.manifests_of(snapshot),
-            request.store.manifests,
-            lambda place: place.bucket == POSTPONED_BUCKET,
-        )
-        postponed = in_order_of_arrival(request.store, snapshot, postponed)
+        waiting = postponed_files(request.store.manifests_of(snapshot), request.store.manifests)
+        postponed = in_order_of_arrival(request.store, snapshot, waiting)
         origins = origins_of(request.store, snapshot, postponed) if tells_of_commits(request) else None
         yield from _plan(request, snapshot, postponed, [], origins=origins)
 

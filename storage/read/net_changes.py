@@ -11,9 +11,8 @@ from ..errors import NotFound, Unsupported
 from ..lsm.row_multiset import difference, row_codes
 from ..metadata.change_tracking import UNTRACKED_PROPERTY
 from ..metadata.history import told_of_expiry
-from ..metadata.live_files import live_files
+from ..metadata.live_files import postponed_files
 from ..metadata.manifest import POSTPONED_BUCKET
-from ..metadata.manifest_columns import FilePlace
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from .changes import ROW_KIND, SNAPSHOT_ID, changes_schema, latest_schema, plan_changes
@@ -89,11 +88,8 @@ def refuse_unseen(store: TableStore, after: int) -> None:
     if snapshot is None:
         raise NotFound(f"Snapshot {after} of {store.identifier} has expired: what its readers saw cannot be told.")
 
-    def is_unseen(place: FilePlace) -> bool:
-        return place.bucket == POSTPONED_BUCKET
-
     with told_of_expiry(store, snapshot):
-        if live_files(store.manifests_of(snapshot), store.manifests, is_unseen):
+        if postponed_files(store.manifests_of(snapshot), store.manifests):
             raise Unsupported(
                 f"Snapshot {after} of {store.identifier} has rows that its readers see once they are compacted: changes after it "
                 "do not tell of them."
