@@ -99,6 +99,8 @@ class Cluster:
     def _with_checkout(self, name: str) -> Host:
         host = self._host(name, "", self.network.address)
         host.environment["PYTHONPATH"] = str(ROOT)
+        # As docs/deploy.md says: tasks are started as `python3`, by the PATH of each host.
+        host.environment["PATH"] = f"{Path(sys.executable).parent}:{host.environment['PATH']}"
         return host
 
     def _with_wheel(self, name: str) -> Host:
