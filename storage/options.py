@@ -154,10 +154,10 @@ class TableOptions(IcebergOptions, RetentionOptions):
         "size",
         least=1,
     )
-    parquet_row_group_rows: int = option(
+    parquet_row_group_rows: int | None = option(
         "parquet.row-group.rows",
-        "131072",
-        "Rows of a Parquet row group: what a point look-up reads at the least.",
+        None,
+        "Rows of a Parquet row group: what a point look-up reads at the least. Default: 131072, with deletion vectors 32768.",
         "whole number",
         least=1,
     )
@@ -411,6 +411,11 @@ class TableOptions(IcebergOptions, RetentionOptions):
         changes, miss its rows, or find them dearer.
         """
         return self.looks_up or self.merge_engine == "first-row"
+
+    @property
+    def row_group_rows(self) -> int:
+        """Rows of a Parquet row group. With deletion vectors nothing is merged, and a look-up costs what it decodes."""
+        return self.parquet_row_group_rows or (32768 if self.deletion_vectors_enabled else 131072)
 
     def target_file_size(self, has_primary_key: bool) -> int:
         """Bytes at which data files are rolled."""

@@ -65,7 +65,7 @@ class ParquetWriter(StreamWriter):
         self._plain = as_numbers(schema) if self._timestamps else schema
         self._schema = with_field_ids(self._plain, fields)
         self._with_required_parts = any(has_required_parts(field.type) for field in self._schema)
-        self._row_group_rows = options.parquet_row_group_rows
+        self._row_group_rows = options.row_group_rows
         self._how = {
             "compression": codec(compression, COMPRESSIONS["parquet"], "Parquet"),
             "compression_level": options.file_compression_zstd_level if compression == "zstd" else None,

@@ -81,7 +81,7 @@ class DataFileSink:
         self, bucket: Bucket, content: pa.Table, rows: pa.Table, sequence: np.ndarray, kinds: np.ndarray | None
     ) -> list[ManifestEntry]:
         target = self._options.target_file_size(bool(self._key_fields))
-        step = self._options.parquet_row_group_rows
+        step = self._options.row_group_rows
         entries = []
         start = 0
         while start < content.num_rows:

@@ -238,7 +238,7 @@ def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str
         store.file_io, f"{directory}/{new_name}", rows.schema, fields, options, options.compression_of_level(0)
     )
     try:
-        step = options.parquet_row_group_rows
+        step = options.row_group_rows
         for start in range(0, rows.num_rows, step):
             writer.write(rows.slice(start, step))
         return writer.close()

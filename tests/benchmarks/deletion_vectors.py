@@ -6,6 +6,7 @@ W2: a bulk load and 20 upserts of 1 % each, half of the keys of which exist. The
 of 1 % of the keys. The two tables and the plain files are measured in turn in each round; a figure is the median over rounds.
 Every answer is checked. `small`: row groups of 16,384 rows, which
 is what a look-up reads at the least. Plain Parquet: the same rows in as many files as there are buckets, sorted by key.
+`scan files`: the files of the table with deletion vectors as Parquet alone, with the rows that are marked: the limit of its scan.
 `--cpu` counts the time of processors, all threads together, instead of the clock's: for machines that others use as well.
 """
 
@@ -82,6 +83,9 @@ def figures(directory: Path, count: int) -> dict[str, float]:
     assert marked.count() == rows.num_rows == marked.to_arrow().num_rows
     wanted = [int(chosen_id) for chosen_id in np.random.default_rng(5).choice(rows["id"].to_numpy(), 15)]
     seconds["scan plain"] = min(timed(lambda: pq.ParquetDataset(paths).read(use_threads=True)) for _ in range(3))
+    live = marked.system_table("files")["file_path"].to_pylist()
+    columns = rows.schema.names
+    seconds["scan files"] = min(timed(lambda: pq.ParquetDataset(live).read(columns)) for _ in range(3))
     for name in tables:
         opened = Catalog(str(directory)).table(f"bench.{_table_name(name)}")
         seconds[f"scan {name}"] = min(timed(opened.to_arrow) for _ in range(3))
