@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import Unsupported
+from .client_properties import PROPERTIES
 from .option_declaration import Options, option
 
 NO_LOG = "none"
@@ -27,51 +27,9 @@ FIXED = (
 )
 # What a single reading says of itself.
 AT_READ = re.compile(r"log\.scan(\..+)?")
-# Options of clients that can only make them slower or faster, or say where and how the brokers are found. Others load code, read
-# files or hold secrets, which no table may ask of those who open it.
-CLIENT_OPTIONS = frozenset(
-    f"kafka.{key}"
-    for key in [
-        "bootstrap.servers",
-        "client.id",
-        "client.rack",
-        "security.protocol",
-        "compression.type",
-        "compression.codec",
-        "compression.level",
-        "linger.ms",
-        "batch.size",
-        "batch.num.messages",
-        "message.max.bytes",
-        "queue.buffering.max.messages",
-        "queue.buffering.max.kbytes",
-        "socket.timeout.ms",
-        "socket.keepalive.enable",
-        "socket.connection.setup.timeout.ms",
-        "request.timeout.ms",
-        "retry.backoff.ms",
-        "retry.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "reconnect.backoff.max.ms",
-        "fetch.min.bytes",
-        "fetch.max.bytes",
-        "fetch.message.max.bytes",
-        "max.partition.fetch.bytes",
-        "fetch.wait.max.ms",
-        "transaction.timeout.ms",
-        "broker.address.family",
-        "metadata.max.age.ms",
-    ]
-)
-
-
-def check_protocol(key: str, value: str) -> None:
-    """Raise Unsupported for brokers that need a password, or a client's certificate."""
-    if value.strip().upper() not in ("PLAINTEXT", "SSL"):
-        raise Unsupported(
-            f"Option {key!r} = {value!r}: 'PLAINTEXT' and 'SSL' are supported. A password would be seen by all who read the "
-            "definition."
-        )
+# Properties of Kafka's clients that the log decides itself, by which it neither loses nor doubles a record.
+_OURS = {"acks", "delivery.timeout.ms", "group.id", "message.timeout.ms", "session.timeout.ms"}
+CLIENT_OPTIONS = frozenset(f"kafka.{name}" for name in PROPERTIES - _OURS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from .accepted_values import check_accepted_value
+from .client_properties import check_property
 from .date_pattern import python_format
 from .errors import InvalidRequest, Unsupported
 from .extensions import INSTALL_IT, extension_names
 from .file_formats import compressions_of, file_format_names
 from .known_options import accepted_for, refused_for
-from .log_options import AT_READ, CLIENT_OPTIONS, SYSTEM, LogOptions, check_protocol, has_log
+from .log_options import AT_READ, CLIENT_OPTIONS, SYSTEM, LogOptions, has_log
 from .option_declaration import Options
-from .option_spelling import in_one_spelling
+from .option_spelling import in_one_spelling, refuse_two_spellings
 from .options import TableOptions
 from .redaction import holds_secret
 
@@ -127,6 +128,7 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     """Raise InvalidRequest for a key that nobody follows or a value that cannot be read or followed, Unsupported for what
     cannot be written. What other writers of the format follow may stay as it was `before`.
     """
+    refuse_two_spellings(options)
     options = in_one_spelling(options)
     changed = {key for key in options if options[key] != (before or {}).get(key)}
     # First: whoever hands a secret over is told so, whatever the key is.
@@ -306,8 +308,8 @@ def _check_keys(keys: AbstractSet[str], options: Mapping[str, str]) -> None:
         if accepted_for(key) is not None:
             check_accepted_value(key, options[key])
             continue
-        if key == "kafka.security.protocol":
-            check_protocol(key, options[key])
+        if key in CLIENT_OPTIONS:
+            check_property(key, key.removeprefix("kafka."), options[key])
         if key in known or _KEYS_OF_COLUMNS.fullmatch(key):
             continue
         refused = refused_for(key)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from .errors import InvalidRequest
+
 # The older keys of each option, in the order in which they count.
 OLDER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "ignore-delete": ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
@@ -101,6 +103,17 @@ def in_one_spelling(options: Mapping[str, str]) -> dict[str, str]:
             continue
         spelled[own] = value.lower() if own in IN_ANY_CASE or _OF_COLUMNS_IN_ANY_CASE.fullmatch(own) else value
     return spelled
+
+
+def refuse_two_spellings(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for an option that is given under two keys with two values."""
+    given: dict[str, str] = {}
+    for key, value in options.items():
+        other = given.setdefault(own_key(key), key)
+        if options[other] != value:
+            raise InvalidRequest(
+                f"Options {other!r} = {options[other]!r} and {key!r} = {value!r} are two spellings of one option: give one."
+            )
 
 
 def _first_given(own: str, options: Mapping[str, str]) -> str | None:

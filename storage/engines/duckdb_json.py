@@ -18,6 +18,8 @@ from .duckdb_json_read import NO_OBJECT, Check, read_query
 from .duckdb_json_write import write_query
 
 _LONGEST_SHOWN = 60
+# What DuckDB takes beyond the standard: a comma behind the last element, numbers that are none. In texts it may mean nothing.
+_BEYOND = r"(?i),\s*[}\]]|[:\[,]\s*-?(nan|inf|infinity)\s*[,}\]]"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class DuckDbJson:
                 rows = cursor.sql(query).to_arrow_table()
         codes = rows.column(len(fields)).combine_chunks()
         rows = rows.select(range(len(fields))).rename_columns(schema.names).cast(_without_zone(schema)).cast(schema)
-        return JsonRows(rows, tuple(_faults(texts, codes, checks)))
+        faults = {fault.message: fault for fault in _faults(texts, codes, checks)}
+        for fault in _more_than_json(texts):
+            faults.setdefault(fault.message, fault)
+        return JsonRows(rows, tuple(faults[message] for message in sorted(faults)))
 
     def write(self, rows: pa.Table, fields: Sequence[DataField], style: JsonStyle) -> pa.Array:
         """See `JsonCodec.write`."""
@@ -113,6 +118,19 @@ def _faults(texts: pa.Array, codes: pa.Array, checks: Sequence[Check]) -> Iterat
         check = checks[code]
         value = _value_at(json.loads(text), check.path) if check.says_value else ""
         yield Fault(index, check.reason.format(value=value), ".".join(check.path))
+
+
+def _more_than_json(texts: pa.Array) -> Iterator[Fault]:
+    """Those of the texts that DuckDB reads, and no other reader of JSON does."""
+    for index in pc.indices_nonzero(pc.match_substring_regex(texts, _BEYOND)).to_pylist():
+        try:
+            json.loads(texts[index].as_py(), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            yield Fault(index, f"It is no JSON: {error}.")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def _why_no_object(text: str) -> str:

@@ -5,36 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..client_properties import PROPERTIES, check_property
 from ..errors import InvalidRequest, Unsupported
-from ..log_options import check_protocol
 from ..option_texts import parse_boolean
 
-# Properties of the client that a table may have. Others open files, load libraries or hold secrets, and a table may be anybody's.
-_CLIENT = (
-    *("bootstrap.servers", "client.id", "group.id", "security.protocol", "compression.type", "linger.ms", "acks"),
-    *(
-        "batch.size",
-        "message.max.bytes",
-        "fetch.max.bytes",
-        "fetch.message.max.bytes",
-        "fetch.min.bytes",
-        "fetch.wait.max.ms",
-    ),
-    *(
-        "max.partition.fetch.bytes",
-        "session.timeout.ms",
-        "socket.timeout.ms",
-        "request.timeout.ms",
-        "metadata.max.age.ms",
-    ),
-    *(
-        "delivery.timeout.ms",
-        "message.timeout.ms",
-        "transaction.timeout.ms",
-        "broker.address.family",
-        "retry.backoff.ms",
-    ),
-)
 # Properties of the client that the connector sets itself.
 _OURS = ("auto.offset.reset", "enable.auto.commit", "isolation.level", "enable.partition.eof", "transactional.id")
 _CHOICES = {
@@ -215,13 +189,13 @@ def _client(options: Mapping[str, str]) -> dict[str, str]:
             raise InvalidRequest(
                 f"Option 'properties.{key}' is set by the connector. What it is for is said by {said}."
             )
-    for key in client:
-        if key not in _CLIENT:
+    for key, value in client.items():
+        if key not in PROPERTIES:
             raise Unsupported(
-                f"Option 'properties.{key}' cannot be set in a table. Those that can: {', '.join(_CLIENT)}."
+                f"Option 'properties.{key}' cannot be set in a table. Those that can: {', '.join(sorted(PROPERTIES))}."
             )
-    check_protocol("properties.security.protocol", client.get("security.protocol", "PLAINTEXT"))
-    if client.get("acks", "all").strip().lower() not in ("all", "-1") and options["sink.delivery-guarantee"] != "none":
+        check_property(f"properties.{key}", key, value)
+    if client.get("acks", "all").lower() not in ("all", "-1") and options["sink.delivery-guarantee"] != "none":
         raise InvalidRequest(
             f"Option 'properties.acks' = {client['acks']!r} goes with 'sink.delivery-guarantee' = 'none': else all replicas have "
             "a record before it counts as sent."
@@ -250,16 +224,20 @@ def _position(options: Mapping[str, str], start: str) -> tuple[str, Any]:
         raise InvalidRequest(f"'{start}.mode' = {mode!r} needs {key!r}.")
     if mode == "specific-offsets":
         return mode, _offsets(key, options[key])
-    if not options[key].isdecimal():
+    if not _is_long(options[key]):
         raise InvalidRequest(f"Option {key!r} = {options[key]!r} is no time in milliseconds since 1970.")
     return mode, int(options[key])
+
+
+def _is_long(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,19}", text) is not None and int(text) < 2**63
 
 
 def _offsets(key: str, text: str) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for part in filter(None, text.split(";")):
         pairs: Sequence[tuple[str, str, str]] = [each.strip().partition(":") for each in part.split(",")]
-        values = {name: value for name, _, value in pairs if value.isdecimal()}
+        values = {name: value for name, _, value in pairs if _is_long(value)}
         if set(values) != {"partition", "offset"} or len(pairs) != 2 or int(values["partition"]) in offsets:
             raise InvalidRequest(
                 f"Option {key!r} = {text!r} is not of the form 'partition:0,offset:42;partition:1,offset:300'."

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -138,7 +139,8 @@ class KafkaScan:
         needed = [*self.columns, *(self._key_column(name) for name in self._keys_of_rows)]
         for column in {each.name: each for each in needed}.values():
             columns[column.name] = self._column(column, rows, key, key_at, messages, value, records)
-        return pa.table(columns), kinds
+        read = pa.table(columns)
+        return self._of_a_key(read, kinds, messages, records) if self._keys_of_rows and len(kinds) else (read, kinds)
 
     def _key_column(self, name: str) -> KafkaColumn:
         return self.checked.table.column(name)
@@ -183,8 +185,11 @@ class KafkaScan:
         from_key = key.rows.column(column.name.removeprefix(self.checked.options.key_prefix)).take(key_at)
         if self.checked.options.except_key:
             return from_key
-        # The value wins where there is one.
-        return pc.coalesce(rows.column(column.name), from_key) if column.name in rows.column_names else from_key
+        if column.name not in rows.column_names:
+            return from_key
+        # The value wins, also by a field that it lacks: whatever else the key is read for changes no row. A tombstone has none.
+        in_value = rows.column(column.name)
+        return pc.coalesce(in_value, from_key) if self.checked.options.is_upsert else in_value
 
     def _decoded(
         self, format_: MessageFormat, side: str, records: Records, values: pa.Array, metadata: Sequence[str]
@@ -196,8 +201,7 @@ class KafkaScan:
 
     def _tell(self, decoded: Decoded, side: str, records: Records, values: pa.Array) -> None:
         options: KafkaOptions = self.checked.options
-        given = options.value_options if side == VALUE else options.key_options
-        if given.get("ignore-parse-errors", "false").lower() == "true":
+        if self._is_lenient(side):
             self.skipped += len(decoded.malformed)
             return
         first = decoded.malformed[0]
@@ -205,12 +209,40 @@ class KafkaScan:
         shown = repr(raw[:_LONGEST_SHOWN]) + ("…" if len(raw) > _LONGEST_SHOWN else "")
         name = options.value_format if side == VALUE else options.key_format
         option = f"'{side}.{name}.ignore-parse-errors' = 'true'"
-        way_out = f"{option} of the table, or in OPTIONS(…) of the query, leaves such records out."
+        way_out = (
+            f"With {option} of the table, or in OPTIONS(…) of the query, a field that cannot be read is NULL, and any other such "
+            "record is left out."
+        )
         if name == "raw":
             way_out = "Read the column as BYTES."
         raise CorruptData(
             f"The {side} of the record at {records.place(first.message)} is no {name}: {first.reason} It is {shown}. {way_out}"
         )
+
+    def _is_lenient(self, side: str) -> bool:
+        options: KafkaOptions = self.checked.options
+        given = options.value_options if side == VALUE else options.key_options
+        return given.get("ignore-parse-errors", "false").lower() == "true"
+
+    def _of_a_key(
+        self, rows: pa.Table, kinds: pa.Array, messages: pa.Array, records: Records
+    ) -> tuple[pa.Table, pa.Array]:
+        """Changes that say whose row they change. Raises CorruptData for others, which are left out where fields may be NULL
+        because they cannot be read.
+        """
+        lacking = [rows.column(name).is_null().combine_chunks() for name in self._keys_of_rows]
+        kept = pc.invert(reduce(pc.or_, lacking))
+        if pc.all(kept).as_py():
+            return rows, kinds
+        if not self._is_lenient(KEY if self.checked.options.is_upsert else VALUE):
+            at = pc.index(kept, pa.scalar(False)).as_py()
+            name = next(name for name, nulls in zip(self._keys_of_rows, lacking, strict=True) if nulls[at].as_py())
+            raise CorruptData(
+                f"The record at {records.place(messages[at].as_py())} changes a row whose {name!r} is NULL, and that is in the "
+                f"PRIMARY KEY of {self.checked.table.identifier}: rows of a table have their key."
+            )
+        self.skipped += len(pc.unique(messages.filter(pc.invert(kept))))
+        return rows.filter(kept), kinds.filter(kept)
 
     def _verify(self, rows: pa.Table, key: Decoded, key_at: pa.Array, messages: pa.Array, records: Records) -> None:
         for column in self.checked.key_columns:

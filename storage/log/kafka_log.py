@@ -72,6 +72,20 @@ _FENCING = {
     KafkaError.INVALID_TXN_STATE,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 }
+# What a broker answers, or its client, to what will be no better when it is asked again.
+_REFUSED = {
+    KafkaError._INVALID_ARG,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 
 
 def open_kafka_log(options: Mapping[str, str]) -> "KafkaLog":
@@ -324,7 +338,7 @@ class KafkaLog:
             return AlreadyExists(said)
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return NotFound(said)
-        if error.code() in (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_CONFIG, KafkaError._INVALID_ARG):
+        if error.code() in _REFUSED:
             return InvalidRequest(said)
         return StoreUnavailable(said)
 

@@ -39,20 +39,24 @@ _REST_SECONDS = 30.0
 # How far back from its end a log is looked at for its last record.
 _LOOK_BACK = 1000
 _log = logging.getLogger(__name__)
-_resting_until: dict[str, float] = {}
+# Until when a system that did not answer is left alone, and what became of the last try.
+_resting_until: dict[str, tuple[float, str]] = {}
 _one_at_a_time: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def send_after(store: TableStore, snapshot_id: int | None) -> None:
     """Send what has been committed, if the table has a log. Raises nothing: what fails is kept as a trouble."""
-    if not _is_logged(store) or _rests(store):
+    if not _is_logged(store):
         return
 
     def send() -> bool:
+        if _rests(store):
+            _, cause = _resting_until[_system_of(store)]
+            raise StoreUnavailable(f"{cause} It is left alone for {_REST_SECONDS:.0f} s.")
         try:
             return catch_up(store) is not None
-        except StoreUnavailable:
-            _resting_until[_system_of(store)] = time.monotonic() + _REST_SECONDS
+        except StoreUnavailable as error:
+            _let_rest(store, error)
             raise
 
     afterwards(store, LOG, send, default=False, snapshot_id=snapshot_id)
@@ -70,7 +74,7 @@ def end_of_log(store: TableStore) -> dict[str, int] | None:
         ends = open_log(store.schema.options).end_offsets(topic, committed=False)
     except StorageError as error:
         if isinstance(error, StoreUnavailable):
-            _resting_until[_system_of(store)] = time.monotonic() + _REST_SECONDS
+            _let_rest(store, error)
         return None
     return {str(number): end for number, end in enumerate(ends)}
 
@@ -136,8 +140,13 @@ def _system_of(store: TableStore) -> str:
     return f"{log_options(store.schema).system} {log_options(store.schema).servers}"
 
 
+def _let_rest(store: TableStore, error: StoreUnavailable) -> None:
+    _resting_until[_system_of(store)] = time.monotonic() + _REST_SECONDS, str(error)
+
+
 def _rests(store: TableStore) -> bool:
-    return time.monotonic() < _resting_until.get(_system_of(store), 0.0)
+    until, _ = _resting_until.get(_system_of(store), (0.0, ""))
+    return time.monotonic() < until
 
 
 class _Sending:

@@ -32,7 +32,7 @@ VALUE_OPTIONS = {
     "zero-timestamp.behavior": FormatOption("FAIL", choices=("FAIL", "CONVERT_TO_NULL")),
     # Keys of a map in Arrow are never null.
     "map-null-key.mode": FormatOption("FAIL", choices=("FAIL", "DROP", "LITERAL")),
-    "map-null-key.literal": FormatOption("null"),
+    "map-null-key.literal": FormatOption("null", only_with=("map-null-key.mode", "LITERAL")),
 }
 OPTIONS = {**VALUE_OPTIONS, "fail-on-missing-field": _SWITCH}
 

@@ -81,11 +81,14 @@ class MessageFormat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormatOption:
-    """An option of a format: its default as text, and what it may be (a kind of `option_declaration`, or the choices)."""
+    """An option of a format: its default as text, what it may be (a kind of `option_declaration`, or the choices), and the value
+    of another one without which it says nothing.
+    """
 
     default: str
     kind: str = "text"
     choices: tuple[str, ...] = ()
+    only_with: tuple[str, str] | None = None
 
 
 def read_options(name: str, declared: Mapping[str, FormatOption], given: Mapping[str, str]) -> dict[str, Any]:
@@ -93,7 +96,14 @@ def read_options(name: str, declared: Mapping[str, FormatOption], given: Mapping
     if unknown := sorted(set(given) - set(declared)):
         known = ", ".join(f"'{name}.{each}'" for each in declared) or "none"
         raise InvalidRequest(f"Format {name!r} has no option '{name}.{unknown[0]}'. It has: {known}.")
-    return {key: _value(f"{name}.{key}", option, given.get(key, option.default)) for key, option in declared.items()}
+    values = {key: _value(f"{name}.{key}", option, given.get(key, option.default)) for key, option in declared.items()}
+    for key in given:
+        other = declared[key].only_with
+        if other is not None and values[other[0]] != other[1]:
+            raise InvalidRequest(
+                f"Option '{name}.{key}' goes with '{name}.{other[0]}' = {other[1]!r}, and that is {values[other[0]]!r}."
+            )
+    return values
 
 
 def _value(key: str, option: FormatOption, text: str) -> Any:

@@ -18,7 +18,7 @@ from ..arguments import checked
 from ..data_types import STRING, DataField, DataType, nested_fields, parse_type, type_from_arrow
 from ..errors import AlreadyExists, InvalidRequest
 from ..format.file_index.wanted import PREFIX, is_indexed
-from ..option_spelling import in_one_spelling, own_key
+from ..option_spelling import in_one_spelling, own_key, refuse_two_spellings
 from .case_twins import refuse_new_twins
 from .default_values import check_defaults, default_text
 from .option_change import check_changed_indexes, check_changed_options, refuse_other_merging
@@ -247,6 +247,7 @@ class SetOptions(SchemaChange):
         texts = {
             key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
         }
+        refuse_two_spellings(texts)
         removed = {own_key(key) for key in self.removed}
         options = {key: value for key, value in schema.options.items() if key not in removed} | in_one_spelling(texts)
         return replace(schema, options=options)

@@ -389,7 +389,8 @@ def test_a_key_that_differs_from_its_value_is_found(session: Session, define: De
     send({"id": 2}, None)
     send({}, b'{"id": 3}')
     define("id BIGINT", key_format="json", key_fields="id", value_format="json", fields_verify__integrity="true")
-    assert rows(session, "SELECT id FROM t") == [(1,), (2,), (3,)]
+    # What is compared is not changed: with the key's field missing in the value, the row has none.
+    assert rows(session, "SELECT id FROM t") == [(1,), (2,), (None,)]
     send({"id": 4}, b'{"id": 5}')
     with pytest.raises(CorruptData, match="offset 3 is 5 in the key and 4 in the value"):
         rows(session, "SELECT id FROM t")
@@ -460,3 +461,28 @@ def test_a_definition_is_replaced_and_others_of_its_name_are_not(session: Sessio
     session.sql("CREATE TABLE s (id INT)", "duckdb")
     with pytest.raises(StorageError, match=r"default\.s "):
         session.sql(text.replace("CREATE TABLE", "CREATE OR REPLACE TABLE").replace("`t`", "`s`"), "duckdb")
+
+
+@pytest.mark.parametrize("text", [b'{"id":1,}', b'{"id":1,"b":[1,]}', b'{"id":1,"c":NaN}', b'{"id":1,"c":-Infinity }'])
+def test_what_only_duckdb_takes_for_json_is_none(session: Session, define: Define, send: Send, text: bytes) -> None:
+    send(text)
+    send(b'{"id":2,"b":",]","c":"x: nan, [inf]"}')
+    define("id BIGINT, c STRING", format="json")
+    with pytest.raises(CorruptData, match="offset 0 is no json: It is no JSON"):
+        rows(session, "SELECT id FROM t")
+    lenient = "SELECT id FROM t /*+ OPTIONS('value.json.ignore-parse-errors' = 'true') */"
+    assert rows(session, lenient) == [(2,)]
+
+
+def test_a_change_without_its_key_is_none(session: Session, define: Define, send: Send) -> None:
+    """Else all those whose keys cannot be read would be changes of one row."""
+    for op, side, key in (("c", "after", "x1"), ("c", "after", 3), ("d", "before", "x2")):
+        send({"op": op, "before": None, "after": None, side: {"id": key, "s": "of a row"}})
+    define("id INT, s STRING, PRIMARY KEY (id) NOT ENFORCED", format="debezium-json")
+    lenient = "/*+ OPTIONS('value.debezium-json.ignore-parse-errors' = 'true') */"
+    assert rows(session, f"SELECT * FROM t {lenient}") == [(3, "of a row")]
+    send({"op": "c", "before": None, "after": {"id": None, "s": "of none"}})
+    offsets = "partition:0,offset:3;partition:1,offset:0"
+    begin = f"'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = '{offsets}'"
+    with pytest.raises(CorruptData, match="offset 3 changes a row whose 'id' is NULL"):
+        rows(session, f"SELECT * FROM t /*+ OPTIONS({begin}) */")
