@@ -16,12 +16,14 @@ _COUNTS = """sort-spill-threshold spill-compression.zstd-level write-max-writers
     unaware-bucket.compaction.parallelism cross-partition-upsert.bootstrap-parallelism scan.max-splits-per-task
     file-operation.thread-num postpone.batch-write-fixed-bucket.max-parallelism lookup.async-thread-number
     lookup.bootstrap-parallelism changelog.precommit-compact.thread-num read.batch-size write.batch-size
-    partition.expiration-max-num partition.expiration-batch-size compaction.file-num-limit lookup-compact.max-interval
+    partition.expiration-batch-size compaction.file-num-limit lookup-compact.max-interval
     compaction.max.file-num compaction.early-max.file-num
     num-sorted-run.stop-trigger sort-compaction.local-sample.magnification zorder.var-length-contribution
     global-index.thread-num global-index.row-count-per-shard global-index.build.max-shard global-index.build.max-parallelism"""
 _SWITCHES = """write-buffer-spillable write-buffer-for-append sink.use-managed-memory-allocator lookup.async
     scan.infer-parallelism sink.committer-operator-chaining sink.savepoint.auto-tag scan.dedicated-split-generation
+    source.split.target-size-with-column-pruning lookup.dynamic-partition.refresh.async
+    partition.mark-done.recover-from-state write.use-v2-write requiredSparkConfsCheck.enabled
     streaming-read.shuffle-bucket-with-partition read.shuffle-bucket-with-partition precommit-compact
     changelog.precommit-compact filesystem.job-level-settings.enabled async-file-write end-input.check-partition-expire
     compaction.force-rewrite-all-files commit.force-compact overwrite-upgrade lookup-wait file.suffix.include.compression

@@ -20,7 +20,7 @@ _MEMORY = (
 )
 _LOOKUP_CACHE = "Concerns the cache of Java's look-ups; compactions here merge sorted files and keep no cache."
 _PARALLEL = "Says how many tasks of Flink or Spark work at once."
-_FLINK_JOB = "Concerns how a Flink job is laid out; it changes neither files nor rows."
+_FLINK_JOB = "Concerns how a job of Flink or Spark is laid out; it changes neither files nor rows."
 _BATCHES = "Rows are read and written in batches of a size that this store chooses."
 _BY_COMMAND = "Partitions expire by a command, `expire_partitions`, and not in the middle of a job."
 _TRIGGERS = "Compactions are picked by the number and the size of runs; the option would only pick them at other times."
@@ -37,7 +37,7 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
     "lookup.merge-records-threshold sink.use-managed-memory-allocator sink.managed.writer-buffer-memory "
     "sink.cross-partition.managed-memory sink.writer-cpu sink.writer-memory sink.committer-cpu sink.committer-memory": _MEMORY,
     "lookup.cache-* lookup.cache.* lookup.hash-load-factor lookup.local-file-type lookup.remote-file.* lookup.async "
-    "lookup.async-thread-number "
+    "lookup.async-thread-number lookup.dynamic-partition.refresh.async "
     "lookup.bootstrap-parallelism lookup.cache lookup.dynamic-partition.refresh-interval lookup.refresh.*": _LOOKUP_CACHE,
     "sink.parallelism scan.parallelism scan.infer-parallelism scan.infer-parallelism.* scan.manifest.parallelism "
     "unaware-bucket.compaction.parallelism cross-partition-upsert.bootstrap-parallelism scan.max-splits-per-task "
@@ -46,11 +46,12 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
     "sink.savepoint.auto-tag scan.dedicated-split-generation scan.split-enumerator.* source.checkpoint-align.* "
     "streaming-read.shuffle-bucket-with-partition read.shuffle-bucket-with-partition partition.sink-strategy "
     "precommit-compact changelog.precommit-compact changelog.precommit-compact.thread-num "
-    "filesystem.job-level-settings.enabled": _FLINK_JOB,
+    "filesystem.job-level-settings.enabled partition.mark-done.recover-from-state sink.writer-refresh-detectors "
+    "write.use-v2-write requiredSparkConfsCheck.enabled": _FLINK_JOB,
+    "source.split.target-size-with-column-pruning "
     "read.batch-size write.batch-size write.batch-memory file-reader-async-threshold async-file-write "
     "write-manifest-cache": _BATCHES,
-    "partition.expiration-check-interval partition.expiration-max-num partition.expiration-batch-size "
-    "end-input.check-partition-expire": _BY_COMMAND,
+    "partition.expiration-check-interval partition.expiration-batch-size end-input.check-partition-expire": _BY_COMMAND,
     "compaction.optimization-interval compaction.total-size-threshold compaction.incremental-size-threshold "
     "compaction.offpeak.start.hour compaction.offpeak.end.hour compaction.offpeak-ratio compaction.file-num-limit "
     "compaction.delete-ratio-threshold compaction.force-rewrite-all-files commit.force-compact lookup-compact "
@@ -81,6 +82,7 @@ _ACCEPTED_BY_REASON: dict[str, str] = {
 }
 
 _AT_READ = "it says what a single read reads, and would do so for every reader of the table. Say it where you read."
+_AT_WRITE = "columns are added by ALTER TABLE … ADD COLUMNS, and not by whatever is written."
 _NO_BLOB = "columns of blobs and vectors are not written here."
 _NO_VARIANT = "variants are written whole, none of their fields in columns of their own."
 _NO_CLUSTERS = "rows are not sorted by clusters here."
@@ -100,9 +102,11 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         "scan.partitions incremental-between incremental-between-scan-mode=auto incremental-between-timestamp "
         "incremental-to-auto-tag incremental-between-tag-to-snapshot=false consumer-id consumer.mode=exactly-once "
         "consumer.ignore-progress=false consumer.changelog-only=false stream-scan-mode=none batch-scan-mode=none "
-        "streaming-read-mode streaming-read-append-overwrite=false end-input.watermark",
+        "streaming-read-mode streaming-read-append-overwrite=false end-input.watermark "
+        "read.changelog=false read.allow.fullScan=true read.stream.* scan.max-snapshot.count",
         _AT_READ,
     ),
+    "of a writer": ("write.merge-schema=false write.merge-schema.explicit-cast=false", _AT_WRITE),
     "blobs": ("blob.* blob-* vector.* vector-field", _NO_BLOB),
     "variants": ("variant.*", _NO_VARIANT),
     "clusters": (
@@ -112,7 +116,8 @@ _REFUSED_BY_REASON: dict[str, tuple[str, str]] = {
         _NO_CLUSTERS,
     ),
     "callbacks": (
-        "commit.callbacks= commit.callback.* tag.callbacks= tag.callback.* visibility-callback.enabled=false "
+        "commit.callbacks= commit.callback.* commit.custom-listeners "
+        "tag.callbacks= tag.callback.* visibility-callback.enabled=false "
         "visibility-callback.timeout visibility-callback.check-interval",
         _NO_CALLBACK,
     ),

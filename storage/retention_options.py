@@ -86,6 +86,13 @@ class RetentionOptions(Options):
     partition_expiration_ms: int | None = option(
         "partition.expiration-time", None, "Partitions older than this are dropped by `expire_partitions`.", "duration"
     )
+    partition_expiration_most: int | None = option(
+        "partition.expiration-max-num",
+        None,
+        "Partitions that one `expire_partitions` drops at the most, the oldest first. Default: all that are too old.",
+        "whole number",
+        least=1,
+    )
     partition_expiration_strategy: str = option(
         "partition.expiration-strategy",
         "values-time",

@@ -333,7 +333,7 @@ def _manifests(store: TableStore) -> Rows:
             None,
             None,
         )
-        for manifest in store.manifests_of(latest)
+        for manifest in (*store.manifests_of(latest), *store.changelog_manifests_of(latest))
     ]
 
 

@@ -40,10 +40,24 @@ def create_branch(
 
 
 @action("", "delete-branch")
-def delete_branch(reach: Reach, table: TheTable, branch: TheBranch) -> Outcome:
+def delete_branch(
+    reach: Reach,
+    table: TheTable,
+    branch: Annotated[str, Given(BRANCH, "Several are separated by commas.", alias_option="--name")],
+) -> Outcome:
     """Delete a branch and the files that only it needs."""
-    reach.table(table).branches.delete(branch)
-    return Outcome(f"Deleted branch {branch} of {table}.", facts={"table": table, "branch": branch})
+    branches = reach.table(table).branches
+    there = branches.names()
+    # Names of branches may have commas.
+    names = [branch] if branch in there else [part.strip() for part in branch.split(",") if part.strip()] or [branch]
+    # Raises NotFound before any of them is gone.
+    for name in dict.fromkeys(names):
+        if name not in there:
+            branches.delete(name)
+    for name in dict.fromkeys(names):
+        branches.delete(name)
+    deleted = f"Deleted branch{'' if len(names) == 1 else 'es'} {', '.join(names)} of {table}."
+    return Outcome(deleted, facts={"table": table, "branches": names})
 
 
 @action("branch merge", "merge-branch")

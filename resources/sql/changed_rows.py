@@ -51,6 +51,10 @@ class Sources:
         self._engine = engine
         self.inputs: list[Input] = []
 
+    def has_field(self, name: str) -> bool:
+        """Whether a name is that of a column of the table that changes, and of none of its tables."""
+        return name.lower() not in self._names and name.lower() in {each.lower() for each in self._fields}
+
     @property
     def references(self) -> list[SnapshotRef]:
         """The snapshots that are read."""
@@ -242,6 +246,9 @@ def assignments(
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             raise at(assignment, InvalidRequest(f"{assignment.sql(SnaplineSql)!r} sets no column: SET column = value."))
         column = assignment.this
+        if sources.has_field(column.table):
+            said = f"{column.sql()!r} is a field of column {column.table!r}, and whole columns are set"
+            raise at(column, InvalidRequest(f"{said}: {column.table} = named_struct(…)."))
         if column.args.get("db") or (column.table and names.get(column.table.lower()) != "target"):
             raise at(
                 column, InvalidRequest(f"{column.sql()!r} cannot be set: it is no column of the table that changes.")

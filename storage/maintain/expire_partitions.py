@@ -21,10 +21,15 @@ _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d", "%Y-%m"
 
 
 def expired_partitions(store: TableStore, snapshot: Snapshot | None) -> list[dict[str, Any]]:
-    """The values of each partition of a snapshot that is too old, oldest first; partitions whose values tell no time never are.
+    """The values of the partitions of a snapshot that are to be dropped: `partition.expiration-max-num` of those that are too
+    old, oldest first; partitions whose values tell no time never are.
 
     Raises InvalidRequest unless the table has partitions and an expiration time.
     """
+    return _too_old(store, snapshot)[: store.options.partition_expiration_most]
+
+
+def _too_old(store: TableStore, snapshot: Snapshot | None) -> list[dict[str, Any]]:
     age_ms = store.options.partition_expiration_ms
     keys = store.schema.partition_keys
     if age_ms is None or not keys:
@@ -61,7 +66,7 @@ def refuse_written_since(store: TableStore, judged: Snapshot | None, expired: Se
     def refuse(latest: Snapshot | None) -> None:
         if latest is None or judged is None or latest.identity == judged.identity:
             return
-        still = expired_partitions(store, latest)
+        still = _too_old(store, latest)
         if young := [partition for partition in expired if partition not in still]:
             written = store.partition_text(young[0])
             raise RowsChanged(f"Others have written to partition {written} of {store.identifier} meanwhile.")

@@ -318,6 +318,12 @@ class TableStore:
                 return []
             raise
 
+    def changelog_manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """The manifests of what a snapshot tells of its changes; none if it tells nothing."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        return [*self.manifests.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)]
+
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The manifests that together describe the table at a snapshot, in order of commit."""
         return [

@@ -156,3 +156,11 @@ def afterwards(store: "TableStore", kind: str, act: Callable[[], T], default: T,
     if result:
         store.troubles.clear(kind)
     return result
+
+
+def warn_of_waiting(store: "TableStore") -> None:
+    """Say in the log that readers miss rows, if the compaction that they wait for has failed."""
+    with contextlib.suppress(CorruptData):
+        trouble = store.troubles.find(COMPACTION)
+        if trouble is not None:
+            _log.warning("%s: rows that wait for a compaction are not read: %s", store.identifier, trouble)

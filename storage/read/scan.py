@@ -25,6 +25,7 @@ from ..metadata.manifest import POSTPONED_BUCKET, DataFile, ManifestEntry, Manif
 from ..metadata.manifest_columns import FilePlace
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..metadata.trouble import warn_of_waiting
 from ..option_checks import refuse_unsupported
 from ..values import to_arrow
 from .file_indexes import FileIndexes
@@ -111,6 +112,8 @@ class Scan:
             lowest = 1 if self.store.options.hides_level_0 else 0
         lowest = lowest if self.store.schema.primary_keys else 0
         shown = [entry for entry in self.entries if entry.file.level >= lowest]
+        if self.lowest_level is None and len(shown) < len(self.entries):
+            warn_of_waiting(self.store)
         for entry in shown:
             places.setdefault(entry.place, []).append(entry.file)
         origins = self._origins(shown)

@@ -30,7 +30,7 @@ from .commands import (
     UseCatalog,
     WatermarkConstraint,
 )
-from .not_known import NOT_KNOWN
+from .not_known import FUNCTIONS_NOT_KNOWN, NOT_KNOWN
 from .parser_base import joined
 from .tokenizer import SnaplineTokenizer
 
@@ -110,7 +110,11 @@ class _Parser(AddedParser):
 
     def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         called: list[str] = self.__dict__.setdefault("_called", [])
-        called.append(self._curr.text if self._curr else "")
+        name = self._curr.text if self._curr else ""
+        instead = FUNCTIONS_NOT_KNOWN.get(name.lower())
+        if instead is not None and self._next and self._next.token_type == TokenType.L_PAREN:
+            self.raise_error(f"{name} is not known here: {instead}", self._curr)
+        called.append(name)
         try:
             return super()._parse_function_call(*arguments, **named)
         finally:

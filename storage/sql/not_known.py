@@ -26,12 +26,18 @@ _CONSTRAINTS = (
     "a table has the constraints that it was made with, PRIMARY KEY (…) NOT ENFORCED, and NOT NULL, which ALTER COLUMN a SET NOT "
     "NULL adds; a sql_check of an asset looks at conditions"
 )
+_TAGS = "CALL sys.create_tag, rename_tag and delete_tag do that"
 ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
     ("ADD", "CONSTRAINT"): _CONSTRAINTS,
     ("DROP", "CONSTRAINT"): _CONSTRAINTS,
     ("CHANGE",): "ALTER COLUMN a TYPE …, ALTER COLUMN a COMMENT '…', RENAME COLUMN a TO b, one thing at a time",
     ("REPLACE", "COLUMNS"): "ADD, DROP and ALTER COLUMN change columns; CREATE OR REPLACE TABLE gives others",
     ("CLUSTER",): "Buckets are options: SET ('bucket' = '4')",
+    ("CREATE", "TAG"): _TAGS,
+    ("CREATE", "OR", "REPLACE", "TAG"): _TAGS,
+    ("REPLACE", "TAG"): _TAGS,
+    ("DELETE", "TAG"): _TAGS,
+    ("RENAME", "TAG"): _TAGS,
     ("RECOVER", "PARTITIONS"): "partitions are there as soon as they have rows; leave it out",
 }
 
@@ -49,4 +55,14 @@ SHOWN_NOT_KNOWN = {
     ("CURRENT", "SCHEMA"): "SHOW CURRENT DATABASE does that",
     ("NAMESPACES",): "SHOW DATABASES does that",
     ("LOCKS",): "there are none that statements wait for",
+}
+
+_CHANGES = "`table.changes(1, 2)` of the library reads what changed between two snapshots, and streaming INSERTs follow changes"
+FUNCTIONS_NOT_KNOWN = {
+    "paimon_incremental_query": _CHANGES,
+    "paimon_incremental_between_timestamp": _CHANGES,
+    "paimon_incremental_to_auto_tag": _CHANGES,
+    "max_pt": "SELECT max(…) of a partition column, or SHOW PARTITIONS t, tells the newest partition",
+    "vector_search": "there are no indexes of vectors",
+    "full_text_search": "there are no indexes of texts",
 }

@@ -104,6 +104,25 @@ def test_tags_by_paimons_parameters(table: Sql) -> None:
     assert table("SHOW TAGS t") == []
 
 
+def test_several_branches_are_deleted_by_commas(table: Sql) -> None:
+    for name in ("b1", "b2", "b3"):
+        table(f"CALL sys.create_branch('t', '{name}')")
+    with pytest.raises(NotFound, match="Branch 'nope' does not exist"):
+        table("CALL sys.delete_branch('t', 'b1,nope')")
+    assert len(table("SHOW BRANCHES t")) == 3
+    assert "Deleted branches b1, b2" in table("CALL sys.delete_branch(table => 't', branch => 'b1, b2')")
+    assert [row[0] for row in table("SHOW BRANCHES t")] == ["b3"]
+
+
+def test_a_key_that_tells_no_partition_gets_dynamic_buckets(table: Sql) -> None:
+    """As in Paimon, where that is what all tables get."""
+    table("CREATE TABLE c (id INT, day STRING) PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id')")
+    for day in ("a", "b"):
+        table(f"INSERT INTO c VALUES (1, '{day}')")
+    assert table("SELECT * FROM c") == [(1, "b")]
+    assert table("SHOW TBLPROPERTIES t ('bucket')") == [("bucket", "1")]
+
+
 def test_rollbacks_by_paimons_parameters(table: Sql) -> None:
     table("CALL sys.create_tag('t', 'first', 1)")
     table("CALL sys.rollback(table => 't', snapshot => 2)")

@@ -20,6 +20,7 @@ _OF_ANY_TEXT = {
     "metastore.tag-to-partition.preview",
     "sink.operator-uid.suffix",
     "sink.watermark-time-zone",
+    "sink.writer-refresh-detectors",
     "source.operator-uid.suffix",
     "spill-compression",
 }

@@ -335,3 +335,18 @@ def test_changes_that_expired_with_their_files_are_not_left_out(catalog: Catalog
         with pytest.raises(NotFound):
             table.changes(after)
     assert table.changes(3)["k"].to_pylist() == [3]
+
+
+def test_manifests_of_the_changelog_are_listed(catalog: Catalog) -> None:
+    """As in Java's system table."""
+    table = catalog.create_table(
+        "a.listed",
+        pa.schema([("k", pa.int64())]),
+        primary_key=["k"],
+        options={"bucket": 1, "changelog-producer": "input"},
+    )
+    table.write(pa.table({"k": [1]}))
+    latest = table.store.snapshots.latest()
+    assert latest is not None
+    told = [manifest.name for manifest in table.store.changelog_manifests_of(latest)]
+    assert told and set(told) <= set(table.system_table("manifests")["file_name"].to_pylist())

@@ -29,3 +29,15 @@ def test_rows_that_come_while_partitions_expire_stay(
     monkeypatch.setattr(Table, "_drop", slept)
     assert table.expire_partitions() == [{"p": "b"}]
     assert sorted(row["k"] for row in catalog.table("d.t").to_arrow().to_pylist()) == [1, 2]
+
+
+def test_as_many_expire_as_may(catalog: Catalog, clock: FixedClock) -> None:
+    """The oldest of them: `partition.expiration-max-num` is a brake, as in Java."""
+    options = {"partition.expiration-time": "1 d", "partition.expiration-max-num": "2"}
+    table = catalog.create_table("d.t", _SCHEMA, partition_by=["p"], options=options)
+    days = ["2020-01-03", "2020-01-01", "2020-01-02", "2020-01-04"]
+    table.write(pa.table({"p": days, "k": [1, 2, 3, 4]}, _SCHEMA))
+    assert table.expire_partitions(dry_run=True) == [{"p": "2020-01-01"}, {"p": "2020-01-02"}]
+    assert table.expire_partitions() == [{"p": "2020-01-01"}, {"p": "2020-01-02"}]
+    assert table.expire_partitions() == [{"p": "2020-01-03"}, {"p": "2020-01-04"}]
+    assert table.expire_partitions() == []

@@ -159,3 +159,20 @@ def test_a_compaction_that_comes_second_each_time_is_a_trouble(table: Table, mon
     assert [trouble.kind for trouble in table.troubles()] == [COMPACTION]
     table.write(rows("two", 2))
     assert seen(table) == [("one", 1), ("two", 2)] and table.troubles() == []
+
+
+@pytest.mark.parametrize("kind", ["vectors", "first-row"])
+def test_readers_that_miss_rows_say_so(
+    catalog: Catalog, failing: Failing, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows of level 0 are not there for readers until they are lifted; where that fails, they are not missing unsaid."""
+    table = made(catalog, LIFTING[kind])
+    table.write(rows("one", 1))
+    with failing(None):
+        table.write(rows("one", 2))
+    caplog.clear()
+    assert seen(table) == [("one", 1)]
+    assert "rows that wait for a compaction are not read" in caplog.text and "the disk is full" in caplog.text
+    table.write(rows("two", 3))
+    caplog.clear()
+    assert len(seen(table)) == 3 and not caplog.text
