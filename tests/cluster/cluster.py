@@ -76,12 +76,12 @@ class Cluster:
             "SNAPLINE_SPARK_CONFIG": json.dumps(spark),
         }
 
-    def snapline(self, host: Host, *words: object, timeout_s: float = 240, expected: int = 0, **more: str) -> str:
+    def snapline(self, host: Host, *words: object, timeout_s: float = 480, expected: int = 0, **more: str) -> str:
         """What a command of the platform prints on a host."""
         program_text = "import sys; from resources.cli import main; sys.exit(main())"
         return self.python(host, "-c", program_text, *words, timeout_s=timeout_s, expected=expected, **more)
 
-    def python(self, host: Host, *words: object, timeout_s: float = 240, expected: int = 0, **more: str) -> str:
+    def python(self, host: Host, *words: object, timeout_s: float = 480, expected: int = 0, **more: str) -> str:
         """What a Python program prints on a host, with the platform's environment."""
         environment = {**self.platform(host), **more}
         return host.run(self.interpreter(host), *words, timeout_s=timeout_s, expected=expected, **environment).stdout

@@ -39,7 +39,7 @@ class Host:
         return process
 
     def run(
-        self, *command: object, timeout_s: float = 240, expected: int = 0, **more: str
+        self, *command: object, timeout_s: float = 480, expected: int = 0, **more: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end. Raises AssertionError with what it said if it ends with another code."""
         process = self._popen(command, more, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)

@@ -45,7 +45,7 @@ def test_two_hosts_make_what_a_laptop_makes(cluster: Cluster, tmp_path_factory: 
         "SNAPLINE_SPARK_MASTER": "local[2]",
     }
     run = [sys.executable, "-c", "from resources.cli import main; main()", "demo", "--partitions", "2013-01", "2013-02"]
-    subprocess.run(run, check=True, cwd=ROOT, env=laptop, capture_output=True, timeout=300)
+    subprocess.run(run, check=True, cwd=ROOT, env=laptop, capture_output=True, timeout=600)
     for table in ("core.flights", *MARTS):
         ask = f"SELECT count(*) AS rows, sum(hash(t)) AS content FROM {table} t"
         words = [sys.executable, "-c", "from resources.cli import main; main()", "query", ask, "--format", "json"]
@@ -67,7 +67,7 @@ def test_a_recovery_begins_on_one_host_and_ends_on_the_other(cluster: Cluster) -
     first, second = cluster.first, cluster.second
     cluster.snapline(first, "recovery", "start", "fix", "--bad", "raw.flights@1", "--mode", "full")
     cluster.snapline(second, "recovery", "correct", "fix", "--sql", "DELETE FROM raw.flights WHERE carrier = 'UA'")
-    assert "4 runs on branch fix" in cluster.snapline(second, "recovery", "backfill", "fix", timeout_s=400)
+    assert "4 runs on branch fix" in cluster.snapline(second, "recovery", "backfill", "fix", timeout_s=800)
     assert "Published fix" in cluster.snapline(first, "recovery", "publish", "fix")
     left = "SELECT count(*) AS rows FROM core.flights WHERE carrier = 'UA'"
     assert json.loads(cluster.snapline(second, "query", left, "--format", "json")) == [{"rows": 0}]
@@ -79,7 +79,7 @@ def test_tpch_has_the_same_answers(cluster: Cluster, tmp_path: Path) -> None:
     trees = parse(QUERIES.read_text())
     queries = [tree.sql("databricks") for tree in trees]
     given = [tmp_path, json.dumps(KEYS), json.dumps(queries)]
-    answers = json.loads(cluster.python(cluster.first, "-c", TPCH, *given, timeout_s=400).splitlines()[-1])
+    answers = json.loads(cluster.python(cluster.first, "-c", TPCH, *given, timeout_s=800).splitlines()[-1])
     with duckdb.connect() as connection:
         for name in KEYS:
             connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{tmp_path / f'{name}.parquet'}')")
@@ -116,7 +116,7 @@ def test_a_write_goes_on(cluster: Cluster, struck: str) -> None:
         os.killpg(cluster.store.pid, signal.SIGCONT)
     else:
         end(cluster.workers["worker-1"], signal.SIGKILL)
-    assert job.wait(timeout=300) == 0, logs(cluster)
+    assert job.wait(timeout=600) == 0, logs(cluster)
     if struck != "the store pauses":
         cluster.start_worker("worker-1")
     assert count(cluster, table) == ROWS
@@ -135,10 +135,10 @@ def test_a_write_that_dies_leaves_nothing_half_and_is_repeated(cluster: Cluster,
         end(cluster.store, signal.SIGKILL)
         time.sleep(2)
         cluster.start_store()
-        job.wait(timeout=300)
+        job.wait(timeout=600)
     assert count(cluster, table) in (0, ROWS)
     if count(cluster, table) == 0:
-        assert insert(cluster, table).wait(timeout=300) == 0, logs(cluster)
+        assert insert(cluster, table).wait(timeout=600) == 0, logs(cluster)
     assert count(cluster, table) == ROWS
     sound(cluster, table)
 

@@ -332,8 +332,11 @@ def test_a_log_that_does_not_answer_is_left_alone_for_a_while(
         patch.setattr(MemoryLog, "find_topic", away)
         for number in range(3):
             table.write(rows((number, "a")))
+        # Why nothing is sent is said all the while.
+        [trouble] = table.troubles()
+        assert "Kafka does not answer. It is left alone for 30 s" in trouble.error
     assert len(asked) == 1
-    assert table.log.catch_up() == 3
+    assert table.log.catch_up() == 3 and table.troubles() == []
     table.write(rows((4, "d")))
     assert table.log.status().behind == 0
 

@@ -228,6 +228,13 @@ def test_a_missing_field_is_a_fault_where_that_is_asked_for() -> None:
         json_format("json", {**options, "ignore-parse-errors": "true"}, a="INT")
 
 
+def test_an_option_that_says_nothing_without_another_is_refused() -> None:
+    literal = {"map-null-key.literal": "none"}
+    with pytest.raises(InvalidRequest, match=r"goes with 'json.map-null-key.mode' = 'LITERAL', and that is 'FAIL'"):
+        json_format("json", literal, a="INT")
+    json_format("json", {**literal, "map-null-key.mode": "literal"}, a="INT")
+
+
 def test_a_column_that_is_not_null_takes_none_whatever_is_ignored() -> None:
     for ignore in ("false", "true"):
         got = faults(['{"a": 1}', "{}", '{"a": null}'], {"ignore-parse-errors": ignore}, a="INT NOT NULL")
