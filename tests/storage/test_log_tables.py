@@ -221,6 +221,26 @@ def test_retention_is_altered_and_what_is_fixed_is_not(catalog: Catalog, log: Me
     assert table.alter(AddColumn("w", pa.int32())).schema.column_names == ["k", "v", "w"]
 
 
+def test_the_id_of_a_topic_is_kept_by_the_store(catalog: Catalog, log: MemoryLog) -> None:
+    given = {"log.topic-id": "abc"}
+    with pytest.raises(InvalidRequest, match=r"'log\.topic-id' = 'abc': the store keeps it"):
+        made(catalog, given)
+    assert not catalog.exists("a.t")
+    table = made(catalog)
+    with pytest.raises(InvalidRequest, match="the store keeps it"):
+        catalog.create_table_like("a.like", "a.t", options=given)
+    options = {"log.system": "memory", "bucket": 2}
+    with pytest.raises(InvalidRequest, match="the store keeps it"):
+        catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={**options, **given})
+    own = {"log.topic-id": topic_of(log, table).id}
+    new = catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={**options, **own})
+    new.overwrite(rows((2, "b")), dynamic=False)
+    assert logged_rows(log, catalog.table("a.t")) == [(1, "+I", 2, "b")]
+    assert log.drop_topic(table.schema.options["kafka.topic"])
+    assert catalog.table("a.t").log.rebuild() == 1
+    assert catalog.table("a.t").schema.options["log.topic-id"] == topic_of(log, table).id != own["log.topic-id"]
+
+
 def test_the_log_of_a_plain_table_cannot_come_later(catalog: Catalog) -> None:
     table = catalog.create_table("a.t", COLUMNS)
     with pytest.raises(InvalidRequest, match="stands as long as the table"):
