@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..errors import AlreadyExists, InvalidRequest, StorageError, Unsupported
 from ..identifier import MAIN_BRANCH, Identifier
-from ..log_options import FIXED, NO_LOG, SYSTEM, TOPIC_ID, LogOptions, has_log
+from ..log_options import FIXED, NO_LOG, SYSTEM, TOPIC_ID, LogOptions, has_log, is_of_log
 from ..metadata.schema import TableSchema
 from ..metadata.schema_change import RenameColumn, SchemaChange
 from ..metadata.table_store import TableStore
@@ -82,8 +82,15 @@ def check_log(schema: TableSchema) -> None:
 
 
 def without_topic(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table for another one that is to be like it: it gets a topic of its own."""
-    return {key: value for key, value in options.items() if key not in ("kafka.topic", TOPIC_ID)}
+    """The options of a table for another one that is to be like it: it gets a topic of its own. Those of a log that the table
+    does not have are left out.
+    """
+    logs = has_log(options)
+    return {
+        key: value
+        for key, value in options.items()
+        if key not in ("kafka.topic", TOPIC_ID) and (logs or key == SYSTEM or not is_of_log(key))
+    }
 
 
 @contextmanager
