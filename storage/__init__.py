@@ -39,6 +39,7 @@ from .identifier import (
 )
 from .kafka.definition import KafkaTable
 from .lock import CatalogLock, FileLock
+from .log_options import TOPIC_ID
 from .maintain.findings import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
 from .metadata.default_values import default_of
@@ -98,6 +99,7 @@ __all__ = [
     "DEFAULT_CATALOG",
     "MAIN_BRANCH",
     "METADATA_COLUMNS",
+    "TOPIC_ID",
     "VERSION_OPTIONS",
     "AddColumn",
     "AlreadyExists",

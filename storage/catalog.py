@@ -269,7 +269,7 @@ class Catalog:
         }
         keyed = bool(primary_key) or bool((options or {}).get("primary-key"))
         partitioned = bool(partition_by) or bool((options or {}).get("partition"))
-        defaults = with_an_effect(defaults, keyed=keyed, partitioned=partitioned)
+        defaults = with_an_effect(defaults, options or {}, keyed=keyed, partitioned=partitioned)
         first = new_schema(
             schema,
             primary_keys=primary_key,

@@ -72,6 +72,11 @@ class LogOptions(Options):
     ignore_delete: bool = option("log.ignore-delete", "false", "-U and -D are not sent.", "true or false")
 
 
+def is_of_log(key: str) -> bool:
+    """Whether an option, in any of its spellings, is one of a log."""
+    return key.startswith(("log.", "kafka."))
+
+
 def log_system(options: Mapping[str, str]) -> str:
     """The system that a table's log is in; `none` for a table without one."""
     return options.get(SYSTEM, NO_LOG)

@@ -235,10 +235,8 @@ def _check_log(read: LogOptions, texts: Mapping[str, str], keys: AbstractSet[str
     if not own:
         return
     if not has_log(texts):
-        # Said to have none, a table may have what the catalog gives to all others.
-        asks = {"log.changelog-mode": "upsert", "log.consistency": "eventual"}
         for key in own:
-            if SYSTEM not in texts or asks.get(key) == texts[key]:
+            if key != SYSTEM:
                 raise InvalidRequest(
                     f"Option {key!r} = {texts[key]!r} is for tables with a log: set 'log.system' = 'kafka' too."
                 )

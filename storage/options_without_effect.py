@@ -1,9 +1,10 @@
 """Options that would have no effect on a table: whoever sets one is told, and does not take it for carried out."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from .errors import InvalidRequest
+from .log_options import NO_LOG, SYSTEM, is_of_log
 from .options import TableOptions
 
 _Holds = Callable[[TableOptions], bool]
@@ -100,10 +101,17 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
 }
 
 
-def with_an_effect(given: Mapping[str, str], *, keyed: bool, partitioned: bool) -> dict[str, str]:
-    """Those of some options that mean something for a table with or without a primary key and partitions."""
+def with_an_effect(
+    given: Mapping[str, str], own: Mapping[str, Any], *, keyed: bool, partitioned: bool
+) -> dict[str, str]:
+    """Those of some options that mean something for a table with or without a primary key and partitions; those of a log if
+    the table's `own` options do not say that it has none.
+    """
     effective = {}
+    without_log = own.get(SYSTEM) == NO_LOG
     for key, value in given.items():
+        if without_log and is_of_log(key):
+            continue
         of_keys = key in _OF_KEYS or (key.startswith("fields.") and not key.endswith(".stats-mode"))
         of_partitions = key in _OF_PARTITIONS
         void = (of_keys and not keyed) or (of_partitions and not partitioned)

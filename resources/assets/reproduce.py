@@ -1,12 +1,12 @@
 """Make a snapshot again from exactly the snapshots it was made from, in a scratch branch, and say how the two differ."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage import stopping_nobody, trial_branch
-from storage import Clock, CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table
+from lineage import offsets_of, stopping_nobody, topic_texts, trial_branch
+from storage import Clock, CommitId, CorruptData, InvalidRequest, NotFound, Snapshot, SnapshotRef, Table, TopicRange
 from storage.engines.duckdb_compare import Comparison, compare
 from storage.engines.spark_reader import read_scan
 
@@ -54,7 +54,7 @@ class Reproducer:
 
         `engine` runs what was made by SQL, by default DuckDB.
 
-        Raises InvalidRequest for a snapshot of which it is not known how it was made,
+        Raises InvalidRequest for a snapshot of which it is not known how it was made, or that was made from records of topics,
         NotFound for one whose sources, or whose table before it, have expired.
         """
         table = self._session.catalog_of(ref.catalog).table(ref.table_name)
@@ -62,6 +62,7 @@ class Reproducer:
         assert snapshot is not None
         if engine is not None and STATEMENT_PROPERTY not in (snapshot.properties or {}):
             raise InvalidRequest(f"{ref} was not made by SQL: give no engine, it runs where it always does.")
+        _refuse_topics(ref, offsets_of(snapshot), "was made from")
         current = self._session.sources_of(snapshot)
         then = {(ref.catalog, ref.table_name): now for ref, now in current.items()}
         today = {(now.catalog, now.table_name): now for now in current.values()}
@@ -71,18 +72,25 @@ class Reproducer:
         if missing:
             raise NotFound(f"{ref} was made from {', '.join(missing)}, which can no longer be read.")
         with self._scratch(table, snapshot, keep) as scratch:
+            before = scratch.snapshots.latest()
             if STATEMENT_PROPERTY in (snapshot.properties or {}):
                 warnings = self._run_statement(
                     scratch, snapshot, self._opener(sources, ref.catalog), engine or "duckdb"
                 )
             else:
                 warnings = self._run_asset(scratch, snapshot, self._opener(sources, ref.catalog), ref)
+            made = scratch.snapshots.latest()
+            if made is not None and made != before:
+                # Of a topic that had no records then, or was read by a platform that did not keep their offsets.
+                _refuse_topics(ref, offsets_of(made), "would now be made from")
             comparison = compare(table.after_commit(ref.snapshot_id), scratch.after_commit())
         return Reproduction(ref, comparison, tuple(warnings), scratch.identifier.branch if keep else None)
 
     def _opener(self, sources: Sources, catalog: str) -> Callable[[str], Table]:
         def open_table(name: str) -> Table:
             ref = sources.get((catalog, name))
+            if ref is None and self._session.catalog_of(catalog).kafka_tables.exists(name):
+                raise InvalidRequest(f"{name} is a Kafka table, whose records are not read again.")
             if ref is None:
                 raise InvalidRequest(
                     f"{name} is read now, and was not when the snapshot was made: the code has changed since."
@@ -156,6 +164,15 @@ class Reproducer:
                     store.delete_snapshots(name)
             if not keep:
                 table.branches.delete(name)
+
+
+def _refuse_topics(ref: SnapshotRef, ranges: Sequence[TopicRange], verb: str) -> None:
+    """Raise InvalidRequest for records of topics: what a topic holds now is not what it held then."""
+    if ranges:
+        raise InvalidRequest(
+            f"{ref} {verb} records of a topic ({'; '.join(topic_texts(ranges))}), which are not read again: what was made from "
+            "snapshots alone can be made again."
+        )
 
 
 def _refuse_other_statements(text: str, where: str) -> None:

@@ -97,7 +97,8 @@ def bounded(table: KafkaTable) -> KafkaTable:
 def topic_since(session: Session, table: KafkaTable, sink: str, job: str, code_version: str) -> TopicIncrement:
     """What has come to a Kafka table since an asset's newest snapshot.
 
-    Raises InvalidRequest for a table of changes; and where all would have to be read, and what the table was made from is gone.
+    Raises InvalidRequest for a table of changes, and for records that are gone: of those that have come since, or, where all
+    would have to be read, of those that the table was made from.
     """
     if holds_changes(table):
         raise InvalidRequest(
@@ -114,7 +115,7 @@ def topic_since(session: Session, table: KafkaTable, sink: str, job: str, code_v
         reading = TopicReading(bounded(table), catalog)
         _refuse_lost(session, sink, reading, why)
         return _increment(reading, f"all of {table.identifier}: {why}", None, ())
-    reading = TopicReading(table, catalog, before)
+    reading = TopicReading(table, catalog, before, f"Nothing is written. {_may_begin_anew(sink)}")
     return _increment(reading, f"what came to {table.identifier} after snapshot {newest.id}", newest.id, before)
 
 
@@ -147,5 +148,9 @@ def _refuse_lost(session: Session, sink: str, reading: TopicReading, why: ReadAl
             what = "the topic was made again" if there is None or there.topic_id != each.topic_id else "they are gone"
             raise InvalidRequest(
                 f"All of {reading.table.identifier} would have to be read again ({why}), and {sink} was made from records of "
-                f"{each.place} from offset {each.start} on: {what}. Nothing is written. DROP TABLE {sink} if it may begin anew."
+                f"{each.place} from offset {each.start} on: {what}. Nothing is written. {_may_begin_anew(sink)}"
             )
+
+
+def _may_begin_anew(sink: str) -> str:
+    return f"DROP TABLE {sink} if it may begin anew."

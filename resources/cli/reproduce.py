@@ -21,7 +21,8 @@ from .rendering import print_rows
 def reproduce(session: Session, target: str, engine: str | None, keep: bool, form: str) -> None:
     """Make a snapshot again from exactly the snapshots it was made from, and say how what comes out differs.
 
-    Works for what a table asset or an SQL statement made. Exit code 1 if there are differences.
+    Works for what a table asset or an SQL statement made of tables; records of topics are not read again. Exit code 1 if there
+    are differences.
     """
     reproduced = Reproducer(session, platform_table_assets, lambda: start_spark(session.settings)).reproduce(
         session.ref(target), engine=engine, keep=keep

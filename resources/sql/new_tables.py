@@ -123,7 +123,9 @@ class NewTables:
         """The options of a new table: its own, and defaults (`SET 'table-storage.*'`) that have an effect on it."""
         keyed = bool(definition.primary_key) or bool(definition.options.get("primary-key"))
         partitioned = bool(definition.partition_by) or bool(definition.options.get("partition"))
-        defaults = with_an_effect(self._settings.table_defaults, keyed=keyed, partitioned=partitioned)
+        defaults = with_an_effect(
+            self._settings.table_defaults, definition.options, keyed=keyed, partitioned=partitioned
+        )
         refuse_without_effect(definition.options, defaults, keyed=keyed, partitioned=partitioned)
         return {**_default_buckets(definition), **defaults, **definition.options}
 

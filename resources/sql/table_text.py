@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from storage import Table, shown_options
+from storage import TOPIC_ID, Table, shown_options
 from storage.sql.dialect import SnaplineSql
 
 
@@ -21,10 +21,10 @@ def create_statement(table: Table) -> str:
         text += f"\nCOMMENT {_literal(schema.comment)}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({', '.join(map(_quoted, schema.partition_keys))})"
-    if schema.options:
-        pairs = [
-            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(shown_options(schema.options).items())
-        ]
+    # The id of the topic of a log is its own: another table gets one of its own.
+    options = {key: value for key, value in shown_options(schema.options).items() if key != TOPIC_ID}
+    if options:
+        pairs = [f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(options.items())]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text
 

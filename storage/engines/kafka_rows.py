@@ -10,7 +10,7 @@ from ..identifier import Identifier
 from ..kafka.client import topic_ids
 from ..kafka.definition import CONNECTORS, KafkaColumn, KafkaTable
 from ..kafka.options import KafkaOptions, options_of_reads
-from ..kafka.ranges import OffsetRange, bounded_ranges, end_offsets, ranges_after, refuse_other_topics
+from ..kafka.ranges import BEGIN_ANEW, OffsetRange, bounded_ranges, end_offsets, ranges_after, refuse_other_topics
 from ..kafka.read import KafkaScan
 from ..kafka.table_checks import check_table, check_writable
 from ..kafka.write import write_rows
@@ -70,12 +70,13 @@ def scan_topic(table: KafkaTable, columns: Sequence[str] | None = None) -> tuple
 class TopicReading:
     """A read of a Kafka table that is bounded once: whatever is read of it, and however often, are the same records.
 
-    `after`: what was read before, of every partition; then it is read on from there.
+    `after`: what was read before, of every partition; then it is read on from there. `advice`: what helps where that is gone.
     """
 
     table: KafkaTable
     catalog: str
     after: Sequence[TopicRange] = ()
+    advice: str = BEGIN_ANEW
     _ranges: list[OffsetRange] | None = field(default=None, init=False)
     _ids: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -107,9 +108,10 @@ class TopicReading:
         if self._ranges is None:
             options, name = _options(self.table), str(self.table.identifier)
             if self.after:
-                self._ids = refuse_other_topics(options, name, {each.topic: each.topic_id for each in self.after})
+                known = {each.topic: each.topic_id for each in self.after}
+                self._ids = refuse_other_topics(options, name, known, advice=self.advice)
                 position = {(each.topic, each.partition): each.end for each in self.after}
-                self._ranges = ranges_after(options, name, position)
+                self._ranges = ranges_after(options, name, position, advice=self.advice)
             else:
                 self._ranges = bounded_ranges(options, name)
                 self._ids = topic_ids(options.client, options.topics)

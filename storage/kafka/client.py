@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..client_errors import NO_REASON, client_error
 from ..errors import InvalidRequest, NotFound, StoreUnavailable
 
 _log = logging.getLogger("snapline.kafka")
@@ -60,11 +61,15 @@ def topic_ids(client: Mapping[str, str], topics: Sequence[str]) -> dict[str, str
 @contextmanager
 def kafka_errors(client: Mapping[str, str]) -> Iterator[None]:
     """Errors of the client as errors of the store. Raises NotFound, InvalidRequest or StoreUnavailable."""
-    module = kafka()
+    module, where = kafka(), client.get("bootstrap.servers", "")
     try:
         yield
     except module.KafkaException as error:
         raise _told(error.args[0], client) from error
+    except SystemError as error:
+        if (cause := client_error(error, module.KafkaException)) is not None:
+            raise _told(cause.args[0], client) from error
+        raise StoreUnavailable(f"Kafka at {where}: {NO_REASON}. Look at the broker, then repeat.") from error
 
 
 def _told(error: Any, client: Mapping[str, str]) -> Exception:

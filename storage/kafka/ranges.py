@@ -21,6 +21,9 @@ class OffsetRange:
 
 # Topic and partition.
 Offsets = dict[tuple[str, int], int]
+# What helps whoever begins, and whoever goes on from a position that is lost.
+_BEGIN_ELSEWHERE = "Begin later, or with 'earliest-offset'."
+BEGIN_ANEW = "Begin anew, under another name."
 
 
 def bounded_ranges(options: KafkaOptions, name: str) -> list[OffsetRange]:
@@ -62,16 +65,16 @@ def bound_offsets(options: KafkaOptions) -> Offsets | None:
         }
 
 
-def ranges_after(options: KafkaOptions, name: str, position: Offsets) -> list[OffsetRange]:
+def ranges_after(options: KafkaOptions, name: str, position: Offsets, *, advice: str = BEGIN_ANEW) -> list[OffsetRange]:
     """What has come since a position, up to the bound if there is one; a partition that is new, from its first record on. Raises
-    InvalidRequest for what is gone.
+    InvalidRequest for what is gone, with an `advice`.
     """
     ends, bound = end_offsets(options), bound_offsets(options)
     if bound is not None:
         ends = {place: min(end, bound[place]) for place, end in ends.items()}
     begun = {place: position.get(place, 0) for place in ends}
     ranges = sorted(OffsetRange(*place, start, max(start, ends[place])) for place, start in begun.items())
-    refuse_gone(options, name, ranges)
+    refuse_gone(options, name, ranges, advice=advice)
     return ranges
 
 
@@ -81,32 +84,36 @@ def end_offsets(options: KafkaOptions) -> Offsets:
         return {place: high for place, (_, high) in _bounds(client, options.topics).items()}
 
 
-def refuse_gone(options: KafkaOptions, name: str, ranges: Iterable[OffsetRange]) -> None:
-    """Raise InvalidRequest for records that retention has deleted, or that never were."""
+def refuse_gone(options: KafkaOptions, name: str, ranges: Iterable[OffsetRange], *, advice: str = BEGIN_ANEW) -> None:
+    """Raise InvalidRequest for records that retention has deleted, or that never were: whoever goes on there gets an `advice`."""
     with consumer(options.client, options.isolation) as client:
         bounds = _bounds(client, options.topics)
         for each in ranges:
             place = each.topic, each.partition
             if place not in bounds:
-                raise NotFound(f"Topic {each.topic!r} has no partition {each.partition} any more: it was made again.")
-            _refuse_gone(name, *place, each.start, bounds[place])
-            _refuse_gone(name, *place, max(each.end, each.start), (0, bounds[place][1]))
+                raise NotFound(
+                    f"Topic {each.topic!r} has no partition {each.partition} any more: it was made again. {advice}"
+                )
+            _refuse_gone(name, *place, each.start, bounds[place], advice)
+            _refuse_gone(name, *place, max(each.end, each.start), (0, bounds[place][1]), advice)
 
 
-def refuse_other_topics(options: KafkaOptions, name: str, known: Mapping[str, str]) -> dict[str, str]:
-    """The ids of the topics of now. Raises InvalidRequest if one of those that are `known`, by name, is another one by now, or is
-    none of the table's.
+def refuse_other_topics(
+    options: KafkaOptions, name: str, known: Mapping[str, str], *, advice: str = BEGIN_ANEW
+) -> dict[str, str]:
+    """The ids of the topics of now. Raises InvalidRequest, with an `advice`, if one of those that are `known`, by name, is
+    another one by now, or is none of the table's.
     """
     ids = topic_ids(options.client, options.topics)
     for topic, topic_id in known.items():
         if topic not in ids:
             raise InvalidRequest(
-                f"{name} reads {', '.join(ids)} by now, and what goes on here has read {topic!r}. Begin anew, under another name."
+                f"{name} reads {', '.join(ids)} by now, and what goes on here has read {topic!r}. {advice}"
             )
         if ids[topic] != topic_id:
             raise InvalidRequest(
                 f"Topic {topic!r} of {name} was deleted and made again since it was read: its offsets count other records now, "
-                "and nothing is read. Begin anew, under another name."
+                f"and nothing is read. {advice}"
             )
     return ids
 
@@ -169,15 +176,15 @@ def _committed(client: Any, given: Mapping[str, str], topic: str, partition: int
     return int(committed.offset)
 
 
-def _refuse_gone(name: str, topic: str, partition: int, start: int, bounds: tuple[int, int]) -> None:
+def _refuse_gone(name: str, topic: str, partition: int, start: int, bounds: tuple[int, int], advice: str = "") -> None:
     low, high = bounds
     if start < low:
         raise InvalidRequest(
             f"{name} is to be read from offset {start} of partition {partition} of {topic!r}, and what is before {low} is gone "
-            "(retention). Begin later, or with 'earliest-offset'."
+            f"(retention). {advice or _BEGIN_ELSEWHERE}"
         )
     if start > high:
         raise InvalidRequest(
             f"{name} is to be read from offset {start} of partition {partition} of {topic!r}, which ends at {high}. Was the "
-            "topic deleted and made again?"
+            f"topic deleted and made again? {advice}".rstrip()
         )

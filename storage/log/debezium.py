@@ -68,8 +68,10 @@ def _objects(rows: pa.Table) -> pa.Array:
 def _texts(column: pa.Array) -> pa.Array:
     """The JSON text of each value; `null` for nulls."""
     kind = column.type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         made = column.cast(pa.string())
+    elif pa.types.is_decimal(kind):
+        made = _decimals(column)
     elif pa.types.is_floating(kind):
         made = _floats(column)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -100,6 +102,20 @@ def _floats(column: pa.Array) -> pa.Array:
     return made
 
 
+def _decimals(column: pa.Array) -> pa.Array:
+    """All digits, without an exponent, which Arrow writes for small numbers."""
+    scale = column.type.scale
+    if scale <= 0:
+        return column.cast(pa.string())
+    # The same numbers without their point, which are made into text digit by digit.
+    whole = pa.decimal128(column.type.precision, 0)
+    digits = pa.Array.from_buffers(whole, len(column), column.buffers(), offset=column.offset).cast(pa.string())
+    sign = pc.if_else(pc.starts_with(digits, "-"), "-", "")
+    padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    before, after = pc.utf8_slice_codeunits(padded, 0, -scale), pc.utf8_slice_codeunits(padded, -scale)
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(sign, before, ""), after, ".")
+
+
 def _escaped(texts: pa.Array) -> pa.Array:
     made = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     quoted = _quoted(made)
@@ -125,7 +141,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
     if isinstance(value, decimal.Decimal):
-        return str(value)
+        return f"{value:f}"
     if isinstance(value, bool | int | str):
         return value
     # A time: as a column of its type is written.

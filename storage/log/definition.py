@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..errors import AlreadyExists, InvalidRequest, StorageError, Unsupported
 from ..identifier import MAIN_BRANCH, Identifier
-from ..log_options import FIXED, NO_LOG, SYSTEM, TOPIC_ID, LogOptions, has_log
+from ..log_options import FIXED, NO_LOG, SYSTEM, TOPIC_ID, LogOptions, has_log, is_of_log
 from ..metadata.schema import TableSchema
 from ..metadata.schema_change import RenameColumn, SchemaChange
 from ..metadata.table_store import TableStore
@@ -82,16 +82,24 @@ def check_log(schema: TableSchema) -> None:
 
 
 def without_topic(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table for another one that is to be like it: it gets a topic of its own."""
-    return {key: value for key, value in options.items() if key not in ("kafka.topic", TOPIC_ID)}
+    """The options of a table for another one that is to be like it: it gets a topic of its own. Those of a log that the table
+    does not have are left out.
+    """
+    logs = has_log(options)
+    return {
+        key: value
+        for key, value in options.items()
+        if key not in ("kafka.topic", TOPIC_ID) and (logs or key == SYSTEM or not is_of_log(key))
+    }
 
 
 @contextmanager
 def with_topic(identifier: Identifier, first: TableSchema) -> Iterator[TableSchema]:
     """The first schema of a table, with the topic that was made for it; if the table is not made in the end, the topic goes.
 
-    Raises AlreadyExists if there is a topic of the name that it is to have.
+    Raises AlreadyExists if there is a topic of the name that it is to have, InvalidRequest if the id of one is given.
     """
+    _refuse_topic_id(first, None)
     if not has_log(first.options):
         yield first
         return
@@ -112,6 +120,16 @@ def with_topic(identifier: Identifier, first: TableSchema) -> Iterator[TableSche
         # Whatever else ends it, the table may be there.
         drop_topic({**first.options, **known}, str(identifier))
         raise
+
+
+def _refuse_topic_id(new: TableSchema, old: TableSchema | None) -> None:
+    """Raise InvalidRequest for a definition that gives the id of a topic, other than that which the table has."""
+    given = new.options.get(TOPIC_ID)
+    if given is not None and (old is None or given != old.options.get(TOPIC_ID)):
+        raise InvalidRequest(
+            f"Option {TOPIC_ID!r} = {given!r}: the store keeps it, as the id of the topic that it makes with the table. Leave it "
+            "out."
+        )
 
 
 def own_topic(schema: TableSchema, table: str) -> Topic:
@@ -205,6 +223,7 @@ def refuse_renamed_columns(schema: TableSchema, changes: Sequence[SchemaChange])
 
 def refuse_redefined(old: TableSchema, new: TableSchema) -> TableSchema:
     """The new definition of a table, which keeps its topic. Raises InvalidRequest if it says another log."""
+    _refuse_topic_id(new, old)
     kept = {key: old.options[key] for key in ("kafka.topic", TOPIC_ID, "log.system.partitions") if key in old.options}
     new = replace(new, options={**kept, **new.options}) if has_log(new.options) else new
     refuse_changed_log(old, new)

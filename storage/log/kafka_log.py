@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from ..client_errors import NO_REASON, client_error
 from ..errors import AlreadyExists, InvalidRequest, NotFound, StorageError, StoreUnavailable
 from ..log_options import CLIENT_OPTIONS
 from .kafka_publisher import (
@@ -286,15 +287,14 @@ class KafkaLog:
             "logger": _clients_log,
         }
         errors_named = partial(self._told, f"publish to topic {topic.name!r}")
-        with self._consumer(topic) as consumer:
-            producer = self._new_producer(settings)
+        with ExitStack() as stack:
             with errors_named():
+                consumer = stack.enter_context(self._consumer(topic))
+                producer = self._new_producer(settings)
                 producer.init_transactions(self._patience)
             publisher = KafkaPublisher(self, topic, producer, consumer, self._patience, errors_named)
-            try:
-                yield publisher
-            finally:
-                publisher.close()
+            stack.callback(publisher.close)
+            yield publisher
 
     # --- clients
 
@@ -324,9 +324,9 @@ class KafkaLog:
             raise self._as_own(error.args[0], what) from None
         except SystemError as error:
             # Of a callback that was called while the client was about to raise: what it was about to raise is the cause.
-            if isinstance(cause := error.__cause__, KafkaException):
-                raise self._as_own(cause.args[0], what) from None
-            raise StoreUnavailable(f"Kafka at {self._servers} cannot {what}: {cause or error}.") from None
+            if (cause := client_error(error, KafkaException)) is not None:
+                raise self._as_own(cause.args[0], what) from error
+            raise StoreUnavailable(f"Kafka at {self._servers} cannot {what}: {NO_REASON}.") from error
         except TimeoutError:
             raise StoreUnavailable(f"Kafka at {self._servers} does not answer: cannot {what}.") from None
 

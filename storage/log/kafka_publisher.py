@@ -196,7 +196,7 @@ class KafkaPublisher:
                 # different states (librdkafka #4849): the records go first, and are never read.
                 self._producer.flush(_UNTIL_ADDED_SECONDS)
                 self._producer.abort_transaction(self._patience)
-            except KafkaException as error:
+            except (KafkaException, SystemError) as error:
                 _log.debug("the transaction of %s is left to others: %s", self._topic.name, error)
 
 

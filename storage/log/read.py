@@ -106,7 +106,7 @@ class LogStream:
         """All that has come since the last step; None if nothing has. Held in memory. If it raises, nothing was read.
 
         Raises NotFound if this is another table by now, or if what follows the position is neither in the log nor in the files
-        any more, or is of another history.
+        any more, or is of another history; InvalidRequest for a position that the log does not have.
         """
         self._open()
         if self._position is None:
@@ -115,6 +115,7 @@ class LogStream:
         position = self._position
         if not self._stands(position):
             return self._anew(where)
+        self._refuse_misfit(position, where)
         if where is None or where.snapshot_id <= position.snapshot_id:
             return None
         normalizer = self._known() if self._normalizes else None
@@ -160,6 +161,31 @@ class LogStream:
         return (
             None if position is None else ReadPosition(position.snapshot_id, position.identity, topic.id, position.ends)
         )
+
+    def _refuse_misfit(self, position: ReadPosition, where: ReadPosition | None) -> None:
+        """Raise InvalidRequest for a position whose partitions or offsets are not those of the topic that it is of."""
+        if where is None or where.offsets is None or position.offsets is None or position.topic != where.topic:
+            # It is gone on from files, or nothing is known of the log.
+            return
+        name, files = self._store.identifier, "to go on from the table's files, give the position with 'log': None."
+        given, count = len(position.offsets), len(where.offsets)
+        if given != count:
+            places = range(min(given, count), max(given, count))
+            listed = f"partition{'s' if len(places) > 1 else ''} {', '.join(map(str, places))}"
+            what = (
+                f"has no offset of {listed}"
+                if given < count
+                else f"has offsets of {listed}, which the log does not have"
+            )
+            raise InvalidRequest(
+                f"The position {what}: the log of {name} has {count} partitions. Keep `step.position` as it is; {files}"
+            )
+        for number, (offset, end) in enumerate(zip(position.offsets, where.offsets, strict=True)):
+            if offset > end:
+                raise InvalidRequest(
+                    f"{name} is to be read from offset {offset} of partition {number} of its log, which ends at {end}. Was the "
+                    f"topic deleted and made again, or has the broker lost records? Keep `step.position` as it is; {files}"
+                )
 
     # --- the first step
 

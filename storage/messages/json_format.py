@@ -27,8 +27,8 @@ VALUE_OPTIONS = {
     "ignore-parse-errors": _SWITCH,
     "timestamp-format.standard": FormatOption("SQL", choices=("SQL", "ISO-8601")),
     "encode.ignore-null-fields": _SWITCH,
-    # Numbers are written in full whatever it says.
-    "encode.decimal-as-plain-number": _SWITCH,
+    # Numbers are written in full: Flink's default, with an exponent, is not built.
+    "encode.decimal-as-plain-number": FormatOption("true", choices=("true",)),
     "zero-timestamp.behavior": FormatOption("FAIL", choices=("FAIL", "CONVERT_TO_NULL")),
     # Keys of a map in Arrow are never null.
     "map-null-key.mode": FormatOption("FAIL", choices=("FAIL", "DROP", "LITERAL")),

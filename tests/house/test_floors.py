@@ -29,6 +29,7 @@ FLOORS: dict[str, list[set[str]]] = {
             "drafts",
             "extensions",
             "known_options",
+            "client_errors",
             "client_properties",
             "local_file",
             "option_spelling",

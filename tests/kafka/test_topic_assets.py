@@ -1,6 +1,7 @@
 """Kafka tables as assets on a real broker: observed, and read on by what a table's own snapshots say."""
 
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +10,16 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lineage import offsets_of
 from resources import Session, SparkResource, TablesResource, external_table, external_table_sensor, table_asset
 from resources.assets import tables as tables_module
+from resources.assets.reproduce import Reproducer
+from resources.assets.table_asset import table_assets
+from resources.spark_session import start_spark
+from storage import InvalidRequest
 
 pytestmark = pytest.mark.dagster
 EVENTS = {"events": "raw.events"}
@@ -155,6 +160,43 @@ def test_a_full_run_is_refused_where_records_are_gone(
     assert metadata(result, "topics") == f"raw.events: topic {topic}, offsets 0 [2, 3)"
 
 
+@pytest.mark.parametrize("loss", ["retention", "made again", "shorter"])
+def test_an_asset_whose_position_is_lost_is_told_how_it_may_begin_anew(
+    session: Session, send: Callable[..., None], materialize: Callable[..., Any], broker: str, topic: str, loss: str
+) -> None:
+    send(1, 2)
+    materialize(core_events)
+    admin = AdminClient({"bootstrap.servers": broker})
+    if loss == "retention":
+        send(3, 4)
+        [deleted] = admin.delete_records([TopicPartition(topic, 0, 3)]).values()
+        deleted.result(30)
+    else:
+        admin.delete_topics([topic])[topic].result(30)
+        _make_again(admin, topic, 1 if loss == "shorter" else 2)
+        send(9)
+    with pytest.raises(
+        Exception, match=r"Nothing is written\. DROP TABLE core\.events if it may begin anew\."
+    ) as raised:
+        materialize(core_events)
+    assert "another name" not in str(raised.value) and "earliest-offset" not in str(raised.value)
+    assert ids(session) == [1, 2]
+    session.sql("DROP TABLE core.events", "duckdb")
+    materialize(core_events)
+    assert ids(session) == ([4] if loss == "retention" else [9])
+
+
+def _make_again(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Make a topic that is being deleted."""
+    for _ in range(100):
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+            return
+        except KafkaException:
+            time.sleep(0.1)
+    raise AssertionError(f"{topic} is not made again")
+
+
 def test_a_kafka_table_is_observed_and_starts_runs(
     session: Session, send: Callable[..., None], instance: dg.DagsterInstance, topic: str
 ) -> None:
@@ -178,3 +220,27 @@ def test_a_kafka_table_is_observed_and_starts_runs(
     assert isinstance(look(first.cursor), dg.SkipReason)
     send(3, partition=1)
     assert len(look(first.cursor).run_requests) == 1
+
+
+def test_what_was_made_from_a_topic_is_not_made_again(
+    session: Session, send: Callable[..., None], materialize: Callable[..., Any], topic: str
+) -> None:
+    reproducer = Reproducer(session, lambda: table_assets([core_events]), lambda: start_spark(session.settings))
+    session.sql("CREATE TABLE raw.kept (id BIGINT, name STRING); INSERT INTO raw.kept VALUES (0, 'none')", "duckdb")
+    session.sql("CREATE TABLE raw.till_now LIKE raw.events WITH ('scan.bounded.mode' = 'latest-offset')", "duckdb")
+    events = "SELECT * FROM raw.till_now"
+    # The topic has no records yet, so that the snapshot has no offsets either.
+    session.sql(f"INSERT INTO raw.kept SELECT * FROM raw.kept WHERE id = 0 UNION ALL {events}", "duckdb")
+    assert reproducer.reproduce(session.ref("raw.kept@2")).comparison.identical
+    send(1)
+    materialize(core_events)
+    session.sql(f"INSERT INTO raw.kept {events}", "duckdb")
+    send(2)
+    for target, name in (("core.events@1", "events"), ("raw.kept@3", "till_now")):
+        with pytest.raises(
+            InvalidRequest, match=rf"made from records of a topic \(raw\.{name}: topic {topic}, offsets 0 \[0, 1\)\)"
+        ):
+            reproducer.reproduce(session.ref(target))
+    with pytest.raises(InvalidRequest, match="would now be made from records of a topic"):
+        reproducer.reproduce(session.ref("raw.kept@2"))
+    assert session.table("raw.kept").branches.names() == []

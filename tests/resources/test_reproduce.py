@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lineage import offsets_property
 from resources import Session, table_asset
 from resources.assets.reproduce import Reproducer, Reproduction
 from resources.assets.table_asset import table_assets
-from storage import InvalidRequest, NotFound
+from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, TopicRange
 from tests.resources.test_table_asset import DAYS, counts, days, range_tags, words
 
 pytestmark = pytest.mark.dagster
@@ -122,3 +123,14 @@ def test_what_cannot_be_made_again_is_explained(
     session.table("raw.words").expire(retain_last=1)
     with pytest.raises(NotFound, match=r"raw.words@1, which can no longer be read"):
         reproduce("core.counts@1", counts)
+
+
+def test_records_of_topics_are_not_read_again(session: Session, reproduce: Callable[..., Reproduction]) -> None:
+    read = TopicRange(DEFAULT_CATALOG, "raw", "events", "t", 0, 3, 5, "id")
+    session.sql("CREATE DATABASE core; CREATE TABLE core.t (id BIGINT)", "duckdb")
+    properties = {**offsets_property([read]), "snapline.statement": "INSERT INTO core.t VALUES (1)"}
+    session.table("core.t").write(pa.table({"id": [1]}), properties=properties)
+    with pytest.raises(
+        InvalidRequest, match=r"core\.t@1 was made from records of a topic \(raw\.events: topic t, .*\[3, 5\)\)"
+    ):
+        reproduce("core.t@1")

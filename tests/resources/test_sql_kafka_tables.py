@@ -11,6 +11,8 @@ from resources import Session
 from storage import AlreadyExists, CorruptData, InvalidRequest, StorageError
 from storage.data_types import parse_type
 from storage.kafka.metadata_casts import cast_metadata
+from storage.log import log_systems
+from storage.log.memory_log import MemoryLog
 
 OPTIONS = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "localhost:1", "format": "json"}
 KEYED = {"key.format": "json", "key.fields": "id"}
@@ -55,6 +57,7 @@ def create(session: Session, columns: str, name: str = "t", **more: str | None) 
         ("id INT", {"value_format": "csv"}, "are one option: give one"),
         ("id INT", {"format": "yaml"}, "Format 'yaml' is not known. Formats: json, debezium-json, canal-json"),
         ("id INT", {"jsn": "x"}, "Option 'jsn' is none of a Kafka table"),
+        ("id INT", {"json_encode_decimal__as__plain__number": "false"}, "plain-number' = 'false'. Supported: true"),
         ("id INT", {"json_ignore": "x"}, "Format 'json' has no option 'json.ignore'"),
         ("id INT", {"properties_auto_offset_reset": "latest"}, "is set by the connector"),
         ("id INT", {"properties_plugin_library_paths": "/tmp/x"}, "cannot be set in a table"),
@@ -199,3 +202,19 @@ def test_a_text_is_a_time_in_utc_unless_it_says_otherwise() -> None:
     texts = pa.array(["2021-01-01 00:00:00", "2021-01-01 02:00:00+02:00", None])
     moments = cast_metadata(texts, parse_type("STRING"), parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE"), "t")
     assert moments.cast(pa.int64()).to_pylist() == [1_609_459_200_000, 1_609_459_200_000, None]
+
+
+def test_the_id_of_the_topic_of_a_log_is_of_one_table_alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryLog()
+    monkeypatch.setitem(log_systems._registered, "memory", lambda options: log)
+    session.sql("CREATE TABLE t (id BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('log.system' = 'memory')", "duckdb")
+    shown = session.sql("SHOW CREATE TABLE t", "duckdb").rows
+    assert shown is not None
+    statement = str(shown["statement"][0].as_py())
+    assert "'kafka.topic'" in statement and "log.topic-id" not in statement
+    session.sql("DROP TABLE t", "duckdb")
+    session.sql(statement, "duckdb")
+    session.sql(statement.replace("CREATE TABLE", "CREATE OR REPLACE TABLE"), "duckdb")
+    assert session.table("default.t").log.status().trouble == ""
+    with pytest.raises(InvalidRequest, match=r"'log\.topic-id' = 'abc': the store keeps it"):
+        session.sql("CREATE TABLE u (id BIGINT) WITH ('log.system' = 'memory', 'log.topic-id' = 'abc')", "duckdb")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AddColumn, Catalog, CommitConflict, NotFound, Table
+from storage import AddColumn, Catalog, CommitConflict, InvalidRequest, NotFound, Table
 from storage.log import log_systems, publish
 from storage.log.log_store import Position, Topic
 from storage.log.memory_log import MemoryLog
@@ -346,3 +346,47 @@ def test_table_log_and_readers_agree_whatever_dies(tmp_path: Path, log: DyingLog
             expected = sorted((row["k"], row["v"]) for row in table.to_arrow().to_pylist())
             actual = sorted(reader.rows.items() if key else reader.bag)
             assert actual == expected, f"seed {seed}, round {round_}, reader {number}"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ({}, "has no offset of partitions 0, 1, 2: the log of a.t has 3 partitions"),
+        ({"0": 0, "1": 0}, "has no offset of partition 2:"),
+        ({"0": 0, "1": 0, "2": 0, "3": 0}, "has offsets of partition 3, which the log does not have"),
+        ({"0": 10**9, "1": 10**9, "2": 10**9}, "from offset 1000000000 of partition 0 of its log, which ends at"),
+        ({"0": 0, "1": 0, "2": 99}, "from offset 99 of partition 2 of its log, which ends at"),
+    ],
+)
+@pytest.mark.parametrize("is_at_the_end", [False, True])
+def test_a_position_that_the_log_does_not_have_is_refused(
+    tmp_path: Path, offsets: dict[str, int], message: str, is_at_the_end: bool
+) -> None:
+    table = made(tmp_path)
+    table.write(rows((1, "a"), (2, "b"), (3, "c")))
+    stream = table.follow()
+    assert stream.step() is not None and stream.position is not None
+    if not is_at_the_end:
+        table.write(rows((1, "x"), (2, "y")))
+    position = {**stream.position, "log": offsets}
+    for remove_normalize in (False, True):
+        with pytest.raises(InvalidRequest, match=message):
+            table.follow(position=position, remove_normalize=remove_normalize).step()
+    # What the error advises: the files tell the same.
+    right, advised = (
+        list(table.follow(position={**stream.position, "log": log})) for log in (stream.position["log"], None)
+    )
+    assert [step.rows.to_pylist() for step in advised] == [step.rows.to_pylist() for step in right]
+    assert len(right) == (0 if is_at_the_end else 1)
+
+
+def test_the_position_of_a_topic_that_there_was_before_fits_whatever_its_partitions(
+    tmp_path: Path, log: DyingLog
+) -> None:
+    table = made(tmp_path)
+    table.write(rows((1, "a")))
+    stream = table.follow()
+    assert stream.step() is not None and stream.position is not None
+    position = {**stream.position, "topic": "an earlier one", "log": {"0": 10**9}}
+    table.write(rows((2, "b")))
+    assert [row["k"] for step in table.follow(position=position) for row in step.rows.to_pylist()] == [2]

@@ -1,11 +1,12 @@
 """Complete changes beside a plain dictionary."""
 
 import random
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from storage.log.debezium import decode_values, encode_values
+from storage.log.debezium import _WIDE, decode_values, encode_keys, encode_values
 from storage.log.normalize import Normalizer
 
 COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("v", pa.float64())])
@@ -100,3 +101,22 @@ def test_values_come_back_as_they_were_written() -> None:
         assert read.equals(given.cast(read.schema))
         assert gone.to_pylist() == [False, True]
     assert values[1].as_py().startswith(b'{"before":{"i":null,')
+
+
+@pytest.mark.parametrize("scale", [0, 1, 2, 9, 18, 38])
+def test_decimals_are_written_plain_at_any_depth(scale: int) -> None:
+    kind = pa.decimal128(38, scale)
+    unscaled = [0, 1, -1, 7, -12, 10**6, 10**37, 10**38 - 1, -(10**38 - 1)]
+    written = [f"{Decimal(number).scaleb(-scale, _WIDE):f}" for number in unscaled]
+    column = pa.array([None, *written]).cast(kind)
+    nested = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), column)
+    rows = pa.table({"d": column, "l": nested}).slice(1)
+    values = encode_values(rows, pa.array(["+I"] * len(rows)))
+    assert values.to_pylist() == [
+        f'{{"before":null,"after":{{"d":{text},"l":["{text}"]}},"op":"c"}}'.encode() for text in written
+    ]
+    assert encode_keys(rows, ["d"]).to_pylist() == [f'{{"d":{text}}}'.encode() for text in written]
+    for columns in (["d"], ["d", "l"]):
+        given = rows.select(columns)
+        read, _ = decode_values(encode_values(given, pa.array(["+I"] * len(rows))), given.schema)
+        assert read.equals(given)

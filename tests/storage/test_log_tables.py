@@ -94,6 +94,9 @@ def logged_rows(log: MemoryLog, table: Table) -> list[tuple[int | None, str | No
         (True, {"log.nothing": "1"}, "Unknown option 'log.nothing'"),
         (True, {"log.system": "none", "log.consistency": "eventual"}, "is for tables with a log"),
         (True, {"log.system": "none", "log.changelog-mode": "upsert"}, "is for tables with a log"),
+        (True, {"log.system": "none", "log.retention": "1 d"}, "'log.retention' = '1 d' is for tables with a log"),
+        (True, {"log.system": "none", "kafka.bootstrap.servers": "b:1"}, "is for tables with a log"),
+        (True, {"log.system": "none", "log.kafka.linger.ms": "5"}, "'kafka.linger.ms' = '5' is for tables with a log"),
     ],
 )
 def test_what_a_log_cannot_be_is_refused_by_name(
@@ -156,7 +159,10 @@ def test_options_of_a_catalog_are_those_of_its_tables(tmp_path: Path, log: Memor
     table = catalog.create_table("a.t", COLUMNS, primary_key=["k"], options={"bucket": 1})
     assert topic_of(log, table).retention_ms == 10_800_000
     plain = catalog.create_table("a.plain", COLUMNS, options={"log.system": "none"})
-    assert "kafka.topic" not in plain.schema.options
+    assert plain.schema.options == {"log.system": "none"}
+    assert catalog.create_table_like("a.like", "a.plain").schema.options == plain.schema.options
+    with pytest.raises(InvalidRequest, match="is for tables with a log"):
+        plain.alter(SetOptions({"log.retention": "1 d"}))
 
 
 def test_a_topic_that_is_there_is_nobody_elses(catalog: Catalog, log: MemoryLog) -> None:
@@ -219,6 +225,26 @@ def test_retention_is_altered_and_what_is_fixed_is_not(catalog: Catalog, log: Me
     with pytest.raises(InvalidRequest, match="was deleted and made anew"):
         table.alter(SetOptions({"log.topic-id": "x"}))
     assert table.alter(AddColumn("w", pa.int32())).schema.column_names == ["k", "v", "w"]
+
+
+def test_the_id_of_a_topic_is_kept_by_the_store(catalog: Catalog, log: MemoryLog) -> None:
+    given = {"log.topic-id": "abc"}
+    with pytest.raises(InvalidRequest, match=r"'log\.topic-id' = 'abc': the store keeps it"):
+        made(catalog, given)
+    assert not catalog.exists("a.t")
+    table = made(catalog)
+    with pytest.raises(InvalidRequest, match="the store keeps it"):
+        catalog.create_table_like("a.like", "a.t", options=given)
+    options = {"log.system": "memory", "bucket": 2}
+    with pytest.raises(InvalidRequest, match="the store keeps it"):
+        catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={**options, **given})
+    own = {"log.topic-id": topic_of(log, table).id}
+    new = catalog.redefined_table("a.t", COLUMNS, primary_key=["k"], options={**options, **own})
+    new.overwrite(rows((2, "b")), dynamic=False)
+    assert logged_rows(log, catalog.table("a.t")) == [(1, "+I", 2, "b")]
+    assert log.drop_topic(table.schema.options["kafka.topic"])
+    assert catalog.table("a.t").log.rebuild() == 1
+    assert catalog.table("a.t").schema.options["log.topic-id"] == topic_of(log, table).id != own["log.topic-id"]
 
 
 def test_the_log_of_a_plain_table_cannot_come_later(catalog: Catalog) -> None:

@@ -276,6 +276,16 @@ def test_json_can_only_insert() -> None:
         json_format(a="INT").encode(pa.table({"a": [1, 2]}), pa.array([0, 3], pa.int8()))
 
 
+def test_numbers_are_never_written_with_an_exponent() -> None:
+    key = "encode.decimal-as-plain-number"
+    for name in ("json", "debezium-json"):
+        with pytest.raises(InvalidRequest, match=rf"Option '{name}\.{key}' = 'false'\. Supported: true\."):
+            json_format(name, {key: "false"}, d="DECIMAL(38, 18)")
+    format_ = json_format("json", {key: "true"}, d="DECIMAL(38, 18)")
+    rows = pa.table({"d": pa.array(["0.000000000000000001"]).cast(pa.decimal128(38, 18))})
+    assert format_.encode(rows).to_pylist() == [b'{"d":0.000000000000000001}']
+
+
 def test_options_of_a_format_are_checked() -> None:
     with pytest.raises(
         InvalidRequest, match=r"Format 'json' has no option 'json.ignore-errors'\. It has: 'json.ignore-parse"
