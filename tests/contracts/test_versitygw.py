@@ -19,7 +19,7 @@ import pytest
 from storage import Catalog, InvalidRequest, StorageError, StoreUnavailable, Unsupported
 from storage.engines.spark_types import storage_texts
 from storage.file_io import FileIO
-from tests.contracts.test_object_store import changed_between
+from tests.contracts.test_object_store import changed_between, empty_databases_are_there
 from tests.contracts.versitygw import KEY, REGION, SECRET, Versitygw
 from tests.scale import amount
 
@@ -75,13 +75,18 @@ def test_tables_live_on_it(gateway: Versitygw) -> None:
     assert sorted(table.to_arrow(version="kept")["id"].to_pylist()) == [0, 1, 77]
     table.rollback_to("kept")
     table.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
-    catalog.rename_table("a.t", "a.u")
-    renamed = Catalog(WAREHOUSE, storage_options=gateway.options()).table("a.u")
+    catalog.rename_table("a.t", "b.u")
+    renamed = Catalog(WAREHOUSE, storage_options=gateway.options()).table("b.u")
     assert renamed.count() == 3
     assert renamed.check(deep=True) == []
-    catalog.drop_table("a.u")
-    assert not list((gateway.directory / "bucket" / "warehouse" / "a.db").rglob("*-*"))
+    catalog.drop_table("b.u")
+    assert catalog.databases() == ["a", "b"]
+    assert not list((gateway.directory / "bucket" / "warehouse").rglob("*-*"))
     assert gateway.buckets() == ["bucket"]
+
+
+def test_a_database_without_tables_is_there_until_it_is_dropped(gateway: Versitygw) -> None:
+    empty_databases_are_there(Catalog(WAREHOUSE, storage_options=gateway.options()))
 
 
 def _environment(gateway: Versitygw, directory: Path, way: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -308,6 +313,7 @@ def test_what_users_need_is_what_the_documentation_says(own_gateway: Versitygw) 
         (lambda: seen.tags.create("x"), "replace s3://users/warehouse/a.db/t/tag/"),
         (lambda: seen.compact(full=True), "write s3://users/warehouse/a.db/t/bucket-0/"),
         (lambda: read.drop_table("a.t"), "delete s3://users/warehouse/a.db/t/schema/schema-0"),
+        (lambda: read.create_database("b"), "create the directory s3://users/warehouse/b.db"),
         (lambda: read.create_table("a.u", SCHEMA), "create s3://users/warehouse/a.db/u/schema/schema-0"),
     ]
     table.write(rows(8))
