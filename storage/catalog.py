@@ -226,7 +226,7 @@ class Catalog:
         identifier = plain_name(name)
         first = self._first_schema(schema, primary_key, partition_by, options, comment, computed_columns, watermark)
         self._contents.refuse_taken(identifier)
-        self.create_database(identifier.database)
+        self._contents.make_database(identifier.database)
         first = replace(first, uuid=self._clock.unique_name())
         store = create_table(self._contents, identifier, first, if_not_exists=if_not_exists)
         return self.table(name) if store is None else self._table(store)

@@ -294,10 +294,13 @@ class FileIO:
             self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
 
     @store_call("create the directory")
-    def make_directory(self, path: str) -> None:
-        """Make a directory, also those above it; no error if it is there. Raises AlreadyExists for a file of that name."""
+    def make_directory(self, path: str, *, listed: bool = False) -> None:
+        """Make a directory, also those above it; no error if it is there. Raises AlreadyExists for a file of that name.
+
+        `listed`: it is listed while nothing is in it, on S3 as well, where directories are otherwise what files lie in.
+        """
         try:
-            self._fs.makedirs(path, exist_ok=True)
+            object_store.make_directory(self._fs, path, listed=listed)
         except FileExistsError:
             # Said also where the file system cannot tell what there is.
             if self._local and stat.S_ISDIR(os.stat(path).st_mode):
@@ -356,12 +359,7 @@ class FileIO:
         """Delete a directory if nothing is in it; says whether it is gone."""
         if self._local:
             return local_file.delete_empty_directory(path)
-        if list(self._list(path)):
-            return False
-        if isinstance(self._fs, MemoryFileSystem):
-            with contextlib.suppress(OSError):
-                self._fs.rmdir(path)
-        return True
+        return object_store.delete_empty_directory(self._fs, path)
 
     @property
     def moves_at_once(self) -> bool:

@@ -11,9 +11,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from .errors import InvalidRequest, Unsupported
 from .redaction import hidden
-from .s3_options import check_s3_options
 from .secret import revealed
-from .storage_options import S3, refuse_unknown_options, typed_options
+from .storage_options import S3, check_storage_options, typed_options
 
 # With it, fsspec takes a file that is in no listing of its own for one that does not exist.
 _LISTINGS = "use_listings_cache"
@@ -41,17 +40,15 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem
     one that is not known, or not installed, and for options that it does not take.
     """
     protocol = protocol_of(url)
-    if options.get(_LISTINGS):
+    given = typed_options(protocol, revealed(options))
+    if given.get(_LISTINGS) is True:
         raise Unsupported(
             f"Storage option {_LISTINGS!r} lets a process miss the files that others have written since. Leave it out."
         )
-    given = typed_options(protocol, revealed(options))
     try:
         file_system = fsspec.get_filesystem_class(protocol)
         # What none knows by name would be passed on, and be an error of somebody else's.
-        refuse_unknown_options(protocol, file_system, options)
-        if protocol in S3:
-            check_s3_options(given)
+        check_storage_options(protocol, file_system, given)
         fs = fsspec.filesystem(protocol, **{**given, _LISTINGS: False})
     except ImportError as error:
         raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None

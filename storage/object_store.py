@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 from .errors import StorageError
 from .store_errors import codes_of, comes_from_a_store, is_missing_bucket, store_error
@@ -24,6 +25,7 @@ _CHANGED = ("PreconditionFailed", "412")
 _GONE = ("NoSuchKey", "404")
 _NO_CONDITIONS = ("NotImplemented", "501")
 _NO_SUCH_RANGE = ("InvalidRange", "416")
+_OF_DIRECTORIES = "application/x-directory"
 
 
 def read(fs: AbstractFileSystem, path: str) -> bytes:
@@ -135,6 +137,35 @@ def _described(fs: AbstractFileSystem, path: str) -> Iterator[Mapping[str, Any]]
         if not page.get("IsTruncated"):
             return
         more = {"ContinuationToken": page["NextContinuationToken"]}
+
+
+def make_directory(fs: AbstractFileSystem, path: str, *, listed: bool) -> None:
+    """Make a directory. S3 has none but those that objects lie in: `listed` puts an empty object whose name ends in a slash, as
+    Hadoop and Arrow do, unless it is listed anyway.
+    """
+    if not _speaks_s3(fs):
+        fs.makedirs(path, exist_ok=True)
+    elif listed and not any(True for _ in _described(fs, path)):
+        bucket, key, _ = fs.split_path(path)
+        fs.call_s3("put_object", Bucket=bucket, Key=f"{key.strip('/')}/", Body=b"", ContentType=_OF_DIRECTORIES)
+
+
+def delete_empty_directory(fs: AbstractFileSystem, path: str) -> bool:
+    """Delete a directory if nothing is in it, with the object that lists it; says whether it is gone."""
+    try:
+        described = list(_described(fs, path))
+        if any(str(info["name"]).strip("/") != path.strip("/") for info in described):
+            return False
+        if _speaks_s3(fs) and described:
+            bucket, key, _ = fs.split_path(path)
+            fs.call_s3("delete_object", Bucket=bucket, Key=f"{key.strip('/')}/")
+        elif isinstance(fs, MemoryFileSystem):
+            with contextlib.suppress(OSError):
+                fs.rmdir(path)
+    except FileNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+    return True
 
 
 def _speaks_s3(fs: AbstractFileSystem) -> bool:

@@ -79,7 +79,7 @@ def _begin(
             raise contents.missing(identifier)
         raise taken
     contents.refuse_taken(target)
-    contents.create_database(target.database)
+    contents.make_database(target.database)
     renaming = _Renaming(contents, journal, identifier, store, target, is_under_way)
     renaming.refuse()
     return renaming

@@ -38,6 +38,15 @@ _CREDENTIALS = (
 )
 _ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the server can be reached from here."
 _REGION = "Look at 'region_name' in 'client_kwargs' of the storage options: the bucket is in another region."
+_PROXY = (
+    "Look at 'proxies' and 'proxies_config' in 'config_kwargs' of the storage options, or at HTTP_PROXY and HTTPS_PROXY of the "
+    "environment."
+)
+_CERTIFICATES = (
+    "Look at 'verify' in 'client_kwargs' of the storage options, or at AWS_CA_BUNDLE of the environment, by which the server "
+    "is known, and at 'client_cert' in 'config_kwargs', by which the server knows its client."
+)
+_SIGNATURE = "Look at 'signature_version' in 'config_kwargs' of the storage options."
 _BUCKET = "The bucket does not exist: create it, or correct the warehouse's URL."
 _OVERLOADED = "The store is overloaded: wait a while."
 _REMOTE_ADVICE = {
@@ -64,6 +73,11 @@ _REMOTE_ADVICE = {
     "PartialCredentialsError": _CREDENTIALS,
     "NoRegionError": _REGION,
     "InvalidRegionError": _REGION,
+    "ProxyConnectionError": _PROXY,
+    "InvalidProxiesConfigError": _PROXY,
+    "SSLError": _CERTIFICATES,
+    "UnknownSignatureVersionError": _SIGNATURE,
+    "UnsupportedSignatureVersionError": _SIGNATURE,
 }
 # What stores of one kind call errors is not known of all others; this is the same everywhere.
 _STATUS_ADVICE = {
@@ -144,6 +158,8 @@ def _advice(error: BaseException, doing: str) -> str:
     if (status := _status_of(error)) is not None:
         # Somebody who is not known is found nowhere to some stores.
         return _STATUS_ADVICE.get(status, _CREDENTIALS if "access key" in str(error) else "")
+    if "HTTPClientError" in codes and _is_of_certificates(error):
+        return _CERTIFICATES
     if codes or isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return _ENDPOINT
     if "create" in doing and error.errno in NO_HARD_LINKS and error.filename2 is not None:
@@ -164,6 +180,16 @@ def codes_of(error: BaseException) -> list[str]:
             codes += [kind.__name__ for kind in type(cause).__mro__ if kind.__module__.startswith(_CLIENT_LIBRARIES)]
         cause = cause.__cause__ or cause.__context__
     return codes
+
+
+def _is_of_certificates(error: BaseException) -> bool:
+    """Whether a client of HTTP failed at a file of certificates, before it asked anything."""
+    cause: BaseException | None = error
+    for _ in range(10):
+        if isinstance(cause, FileNotFoundError) or type(cause).__module__ == "ssl":
+            return True
+        cause = cause and (cause.__cause__ or cause.__context__)
+    return False
 
 
 def _status_of(error: BaseException) -> int | None:

@@ -117,7 +117,7 @@ class Views:
     ) -> bool:
         path = self._path(identifier)
         self._refuse_table(identifier)
-        self._file_io.make_directory(self._directory(identifier))
+        self._file_io.make_directory(self._directory(identifier), listed=True)
         while not made_or_told(
             lambda: self._file_io.create_exclusively(path, content),
             lambda: self._file_io.read_bytes_or_none(path) == content,

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from .branches import Branches
 from .clock import Clock
-from .errors import AlreadyExists, CorruptData, DirectoryInPlace, MainReplaced, NotFound, StorageError
+from .errors import AlreadyExists, CorruptData, DirectoryInPlace, MainReplaced, NotFound, StorageError, Unsupported
 from .file_io import FileIO
 from .identifier import MAIN_BRANCH, Identifier, check_name
 from .kafka.tables import KafkaTables, name_of_kafka_table
@@ -46,12 +46,22 @@ class WarehouseContents:
         return sorted(name for name in plain if is_name(name, "database"))
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
-        """Create a database. Raises InvalidRequest for a name that none can have, AlreadyExists unless `if_not_exists`."""
+        """Create a database. Raises InvalidRequest for a name that none can have, AlreadyExists unless `if_not_exists`,
+        Unsupported where a database is there only once something is in it.
+        """
+        self.make_database(name, if_not_exists=if_not_exists)
+        if not self.file_io.is_local and name not in self.databases():
+            raise Unsupported(
+                f"Database {name!r} is not there: this file system keeps no empty directory. Create a table in it."
+            )
+
+    def make_database(self, name: str, *, if_not_exists: bool = True) -> None:
+        """Make the directory of a database, for what is about to be created in it too. Raises as `create_database` does."""
         check_name(name, "database")
         refuse_reserved(name)
-        if name in self.databases() and not if_not_exists:
+        if not if_not_exists and name in self.databases():
             raise AlreadyExists(f"Database {name!r} exists.")
-        self.file_io.make_directory(f"{self.root}/{name}.db")
+        self.file_io.make_directory(f"{self.root}/{name}.db", listed=True)
 
     def delete_database_if_empty(self, name: str) -> bool:
         """Delete the directory of a database, with what is no table; says whether it is gone."""

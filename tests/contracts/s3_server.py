@@ -82,7 +82,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _path(self) -> tuple[str, dict[str, list[str]]]:
         parts = urlsplit(self.path)
-        return unquote(parts.path).strip("/"), parse_qs(parts.query, keep_blank_values=True)
+        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+        # The name of an object may end in a slash.
+        return f"{bucket}/{key}" if key else bucket, parse_qs(parts.query, keep_blank_values=True)
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", ""):

@@ -1,5 +1,6 @@
 """The store on S3: commits are conditional puts, and land once though the store is unavailable and answers get lost."""
 
+import datetime as dt
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,18 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from storage import Catalog, CommitId, FileLock, StorageError, Table, Unsupported
+from storage import (
+    AlreadyExists,
+    Catalog,
+    CommitId,
+    FileLock,
+    NotFound,
+    StorageError,
+    Table,
+    Unsupported,
+    View,
+    ViewColumn,
+)
 from storage.file_io import FileIO
 from tests.contracts.s3_server import Faults, object_store
 from tests.scale import amount
@@ -65,6 +77,59 @@ def test_tables_live_on_an_object_store(store: tuple[dict[str, Any], Faults]) ->
     assert table.expire(retain_last=1).snapshot_ids
     assert table.check(deep=True) == []
     assert table.location == "s3://bucket/warehouse/a.db/t"
+
+
+def test_a_database_without_tables_is_there_until_it_is_dropped(store: tuple[dict[str, Any], Faults]) -> None:
+    empty_databases_are_there(catalog(store[0]))
+
+
+def empty_databases_are_there(opened: Catalog) -> None:
+    """Created, found, refused a second time, left by its last table, and dropped, as on a local disk."""
+    opened.create_database("empty")
+    assert opened.databases() == ["empty"]
+    assert opened.tables("empty") == []
+    assert opened.check() == []
+    with pytest.raises(AlreadyExists, match="'empty' exists"):
+        opened.create_database("empty", if_not_exists=False)
+    opened.create_table("empty.t", SCHEMA).write(rows(1))
+    opened.drop_table("empty.t")
+    opened.create_table("made.t", SCHEMA)
+    opened.drop_table("made.t")
+    assert opened.databases() == ["empty", "made"]
+    for name in ("empty", "made"):
+        opened.drop_database(name)
+    assert opened.databases() == []
+    with pytest.raises(NotFound, match="'empty' does not exist"):
+        opened.drop_database("empty")
+
+
+def test_a_database_of_nothing_but_a_view_is_left_by_it(store: tuple[dict[str, Any], Faults]) -> None:
+    opened = catalog(store[0])
+    opened.create_table("a.t", SCHEMA)
+    opened.views.create("b.v", View("SELECT 1 AS x", (ViewColumn("x", "INT"),)))
+    opened.views.drop("b.v")
+    assert opened.databases() == ["a", "b"]
+
+
+def test_directories_that_other_writers_list_by_empty_objects_are_no_tables_and_no_files(
+    store: tuple[dict[str, Any], Faults],
+) -> None:
+    """Hadoop and Arrow put such an object for each directory that they make."""
+    table = make(store[0])
+    table.write(rows(1))
+    for directory in ("", "schema/", "snapshot/", "manifest/", "bucket-0/", "tag/"):
+        table.store.file_io._fs.call_s3("put_object", Bucket="bucket", Key=f"warehouse/a.db/t/{directory}", Body=b"")
+    table.store.file_io._fs.call_s3("put_object", Bucket="bucket", Key="warehouse/a.db/lost/", Body=b"")
+    again = catalog(store[0]).table("a.t")
+    again.write(rows(2))
+    again.compact(full=True)
+    assert again.count() == 2
+    assert again.check(deep=True) == []
+    again.expire(retain_last=1)
+    again.remove_orphan_files(older_than=dt.timedelta(0), no_writers=True)
+    assert again.count() == 2
+    catalog(store[0]).drop_database("a", cascade=True)
+    assert catalog(store[0]).databases() == []
 
 
 def test_a_file_that_came_after_its_directory_was_listed_is_there(store: tuple[dict[str, Any], Faults]) -> None:

@@ -31,6 +31,14 @@ def deployments(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.parametrize("path", ["deploy.md", "deploy/Dockerfile"])
+def test_lock_files_are_installed_without_resolving_anew(path: str) -> None:
+    """pip asks for hashes of `gql[requests]`, which a package needs: a lock file has the lines of what that stands for."""
+    lines = [line for line in (DEPLOY.parent / path).read_text().splitlines() if ".lock" in line and "install" in line]
+    assert lines
+    assert all("--require-hashes" in line and "--no-deps" in line for line in lines)
+
+
 def test_compose_sets_what_the_platform_takes(compose: dict[str, Any]) -> None:
     for name in ("master", "worker", *SERVICES):
         given = {

@@ -431,7 +431,7 @@ class MemoryFileIO(FileIO):
         return step
 
     @_call
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, listed: bool = False) -> None:
         self._make_directories(self.process.step("make directory", path), path)
 
     def open_output(self, path: str) -> pa.NativeFile:
