@@ -93,6 +93,8 @@ class Settings:
     writable_directories: Sequence[str] = ()
     dagster_url: str | Secret = ""
     checkpoints: str = ""
+    # What gave the address of the lineage database, for messages.
+    lineage_setting: str = "lineage_url"
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -132,6 +134,7 @@ class Settings:
             _directories(given, "SNAPLINE_WRITABLE_DIRECTORIES"),
             given.get("SNAPLINE_DAGSTER_URL") or "",
             given.get("SNAPLINE_CHECKPOINTS") or "",
+            "SNAPLINE_LINEAGE_URL" if given.get("SNAPLINE_LINEAGE_URL") else "SNAPLINE_HOME",
         )
 
     @property

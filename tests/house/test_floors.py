@@ -92,7 +92,8 @@ FLOORS: dict[str, list[set[str]]] = {
         {"engines"},
     ],
     "lineage": [
-        {"entities", "jdbc_url"},
+        {"entities", "url_parameters"},
+        {"jdbc_url"},
         {"store", "schema"},
         {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
         {"carried_on"},
