@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from lineage import check_libpq_parameters
 from storage import InvalidRequest, Secret, hidden, is_known_protocol
 
+from .spark_values import trouble_with
+
 _LAST_PORT = 65535
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _MASTERS = re.compile(
@@ -21,7 +23,7 @@ _ZONE_BY_RULE = re.compile(r"([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}(:\d{
 _POSTGRESQL = re.compile(
     r"postgresql://(.*?@)?(\[[0-9A-Fa-f:.]+\]|[^@:/?\s]+)(:(?P<port>\d+))?/[^/?\s]+(\?(?P<query>.*))?"
 )
-_REMOTES = re.compile(r"sc://[^\s/:;]+(:\d{1,5})?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/.*)?|local(\[.+\])?")
+_REMOTES = re.compile(r"sc://[^\s/:;]+(:\d+)?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d+)?(/.*)?|local(\[.+\])?")
 
 
 def check_warehouse(name: str, value: str) -> None:
@@ -32,6 +34,12 @@ def check_warehouse(name: str, value: str) -> None:
             "started elsewhere would look for the tables there."
         )
     _refuse_protocol(name, value)
+
+
+def check_home(name: str, value: str) -> None:
+    """Raise InvalidRequest for a home that is another directory wherever a program is started."""
+    if not value.startswith(("/", "~")):
+        raise InvalidRequest(f"{name} = {hidden(value)!r} is no absolute path: each program would have another home.")
 
 
 def check_directory(name: str, value: str) -> None:
@@ -81,6 +89,8 @@ def check_spark_master(name: str, value: str) -> None:
     """Raise InvalidRequest for a master that Spark does not know."""
     if not _MASTERS.fullmatch(value):
         raise InvalidRequest(f"{name} = {value!r} is no master: write local[*], spark://host:port, yarn or k8s://….")
+    if "://" in value:
+        refuse_ports(name, *re.findall(r":(\d+)(?=[,/]|$)", value))
 
 
 def refuse_ports(name: str, *ports: str | None) -> None:
@@ -94,10 +104,14 @@ def check_spark_remote(name: str, value: str) -> None:
     """Raise InvalidRequest for what is no URL of Spark Connect. The value may hold a token."""
     if not _REMOTES.fullmatch(value):
         raise InvalidRequest(f"{name} is no URL of Spark Connect: write sc://host:port. Its text is not shown.")
+    # What follows the slash may be a token, with colons in it.
+    refuse_ports(name, *re.findall(r"^sc://(?:\[[^]]*\]|[^:/]*):(\d+)", value))
 
 
 def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for a key that Spark would pass over, and for a value that is not one. Values are not shown."""
+    """Raise InvalidRequest for a key that Spark would pass over, and for a value that is not one. Only values of settings that
+    cannot be secret are shown.
+    """
     for key, value in config.items():
         if not isinstance(key, str) or not key.startswith("spark."):
             raise InvalidRequest(
@@ -107,6 +121,9 @@ def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
             raise InvalidRequest(
                 f"{name}: the value of {key!r} is no text, number or boolean, but {type(value).__name__}."
             )
+        trouble = None if isinstance(value, Secret) or "${env:" in str(value) else trouble_with(key, str(value))
+        if trouble is not None:
+            raise InvalidRequest(f"{name}: {trouble}")
 
 
 def _refuse_protocol(name: str, value: str) -> None:

@@ -101,7 +101,17 @@ FLOORS: dict[str, list[set[str]]] = {
         {"comparison", "reconcile", "rebuild"},
     ],
     "resources": [
-        {"setting_values", "private_files", "ports", "java", "class_archive", "code_location", "resource_fields"},
+        {"spark_values"},
+        {
+            "setting_values",
+            "private_files",
+            "ports",
+            "java",
+            "java_launch",
+            "class_archive",
+            "code_location",
+            "resource_fields",
+        },
         {"settings"},
         {"warehouse"},
         {"actions", "exports", "links", "spark_session"},

@@ -1,12 +1,15 @@
 """Values in the environment with which nothing could work: told when they are read, by the name of the variable."""
 
 import json
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from resources import Session
 from resources.settings import Settings
+from resources.spark_values import trouble_with
 from storage import FileIO, InvalidRequest, StorageError
 
 WRONG = [
@@ -40,6 +43,21 @@ WRONG = [
     ("SNAPLINE_SPARK_REMOTE", "x"),
     ("SNAPLINE_SPARK_REMOTE", "http://host/;token=s3cretword"),
     ("SNAPLINE_SPARK_CONFIG", '{"nope": "1"}'),
+    ("SNAPLINE_HOME", "relative/home"),
+    ("SNAPLINE_SPARK_MASTER", "spark://h:99999"),
+    ("SNAPLINE_SPARK_MASTER", "spark://a:7077,b:65536"),
+    ("SNAPLINE_SPARK_MASTER", "k8s://https://h:99999"),
+    ("SNAPLINE_SPARK_REMOTE", "sc://h:99999"),
+    ("SNAPLINE_SPARK_REMOTE", "sc://[::1]:0/;token=s3cretword"),
+    ("SNAPLINE_BROWSER_URL", "https://h:99999/snapline"),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.cores.max": "many"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.cores": 0}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "-1g"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "4 gigs"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.network.timeout": "soon"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.dynamicAllocation.enabled": "yes"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memry": "1g"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.core.max": 4}'),
     ("SNAPLINE_STORAGE_OPTIONS", "[]"),
     pytest.param("SNAPLINE_STORAGE_OPTIONS", "[" * 100_000, id="a list in a list, without end"),
     ("SNAPLINE_STORAGE_OPTIONS", '{"auto_mkdir": true, "auto_mkdir": false}'),
@@ -77,10 +95,27 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: s
         ("SNAPLINE_SPARK_MASTER", "k8s://https://host:6443"),
         ("SNAPLINE_SPARK_REMOTE", "sc://host:15002/;token=abc"),
         ("SNAPLINE_SPARK_CONFIG", '{"spark.sql.shuffle.partitions": 4}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "1G", "spark.cores.max": 4, "spark.ui.enabled": false}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "${env:HOME}"}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.a.package.memory": "x", "spark.sql.catalog.far": "C"}'),
+        ("SNAPLINE_SPARK_REMOTE", "sc://host/;token=a:99999"),
+        ("SNAPLINE_HOME", "~/snapline"),
     ],
 )
 def test_values_that_can_work_are_taken(tmp_path: Path, name: str, value: str) -> None:
-    Settings.from_environment({"SNAPLINE_HOME": str(tmp_path), name: value})
+    Settings.from_environment({"SNAPLINE_HOME": str(tmp_path)} | {name: value})
+
+
+def test_no_setting_of_spark_is_taken_for_another_one_misspelt() -> None:
+    pyspark = pytest.importorskip("pyspark")
+    names: set[str] = set()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            for name in classes.namelist():
+                if re.search(r"internal/config/package|/SQLConf\$|/SparkConf\$|deploy/k8s/Config\$", name):
+                    names |= {text.decode() for text in re.findall(rb"spark\.[A-Za-z][\w.]*\w", classes.read(name))}
+    assert len(names) > 1000
+    assert {name: trouble for name in names if (trouble := trouble_with(name, "1")) and "Did you mean" in trouble} == {}
 
 
 def test_a_home_that_cannot_be_one_is_named(tmp_path: Path) -> None:
