@@ -34,6 +34,7 @@ from .rebuild import rebuild
 from .reconcile import Until, known_reconciled, reconcile
 from .recorder import RUN_PROPERTY, LineageRecorder
 from .store import LineageStore, UnreachableStore, open_lineage_store
+from .url_parameters import check_libpq_parameters
 from .window import Window, made_from, window
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "ancestry_difference",
     "carried_from",
     "check_jdbc_url",
+    "check_libpq_parameters",
     "columns_of",
     "columns_property",
     "compare_ancestries",

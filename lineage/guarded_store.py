@@ -15,7 +15,7 @@ from typing import Any
 from storage import Clock, Secret, StorageError, Unsupported, guarded_options, revealed
 
 from .entities import moment_of_ms
-from .jdbc_url import named
+from .jdbc_url import URL_SETTING, named
 from .store import LineageStore, UnreachableStore, UnreadableStore, check_lineage_options, open_lineage_store
 
 _log = logging.getLogger(__name__)
@@ -67,8 +67,13 @@ _CALLS = LineageStore.__abstractmethods__ | {"newest", "store_offsets", "offsets
 class GuardedStore:
     """Stands for a LineageStore, all methods of which it has. They raise LineageUnavailable."""
 
-    def __init__(self, catalog: str, options: Mapping[str, Any], clock: Clock | None = None) -> None:
+    def __init__(
+        self, catalog: str, options: Mapping[str, Any], clock: Clock | None = None, *, url_setting: str = ""
+    ) -> None:
+        """`url_setting`: what gave `jdbc.url`, for messages; by default the catalog's own option."""
         self._catalog = catalog
+        if options.get("lineage-meta", "jdbc") == "jdbc":
+            options = {**options, URL_SETTING: url_setting or f"'jdbc.url' of catalog {catalog!r}"}
         # Secrets are texts again in the hands of the store's factory alone.
         self._options = guarded_options(options)
         self._clock = clock or Clock()

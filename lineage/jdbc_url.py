@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
+from urllib.parse import unquote
 
 from storage import InvalidRequest, hidden
+
+from .url_parameters import login_and_parameters
 
 # SQLAlchemy's name of each kind, the module that talks to it, and the extra that brings the module.
 DIALECTS = {
@@ -14,6 +18,25 @@ DIALECTS = {
     "sqlite": ("sqlite", "sqlite3", ""),
 }
 _PORTS = 65536
+# The option that says what gave the URL, so that messages can name it. Nobody outside sets it.
+URL_SETTING = "jdbc.url.setting"
+
+
+def url_setting(options: Mapping[str, str]) -> str:
+    """What gave the URL, as messages name it."""
+    return options.get(URL_SETTING, "'jdbc.url'")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a database server is, and who asks it what. `parameters`: those of the driver, in its own words."""
+
+    host: str
+    port: int | None
+    database: str
+    user: str | None
+    password: str | None
+    parameters: Mapping[str, str]
 
 
 def kind_of(options: Mapping[str, str]) -> str:
@@ -22,8 +45,10 @@ def kind_of(options: Mapping[str, str]) -> str:
     """
     text = options.get("jdbc.url", "")
     if not text:
-        raise InvalidRequest("Lineage needs a database: set 'jdbc.url', for example jdbc:sqlite:/data/lineage.db.")
-    kind = _kind(text, "'jdbc.url'")
+        raise InvalidRequest(
+            f"Lineage needs a database: set {url_setting(options)}, for example jdbc:sqlite:/data/lineage.db."
+        )
+    kind = _kind(text, url_setting(options))
     _, module, extra = DIALECTS[kind]
     if find_spec(module) is None:
         raise InvalidRequest(
@@ -51,18 +76,40 @@ def check_jdbc_url(name: str, url: str) -> None:
             f"{name} = {named(url)!r} is no JDBC URL: write jdbc:sqlite:/path or jdbc:postgresql://host/db."
         )
     kind = _kind(url, name)
-    rest = url.removeprefix("jdbc:").partition(":")[2]
     if kind == "sqlite":
-        if not rest.removeprefix("//").startswith("/"):
-            raise InvalidRequest(f"{name} = {named(url)!r} names no file by an absolute path: write jdbc:sqlite:/path.")
-        return
+        _check_sqlite(name, url, url.removeprefix("jdbc:").partition(":")[2])
+    else:
+        server_address(name, url)
+
+
+def _check_sqlite(name: str, url: str, rest: str) -> None:
+    if not rest.removeprefix("//").startswith("/"):
+        raise InvalidRequest(f"{name} = {named(url)!r} names no file by an absolute path: write jdbc:sqlite:/path.")
+    if "?" in rest.rpartition("/")[2]:
+        raise InvalidRequest(f"{name} = {named(url)!r} has parameters: a database of SQLite takes none here.")
+
+
+def server_address(name: str, url: str) -> ServerAddress:
+    """What the URL of a database server says. Raises InvalidRequest, which calls the URL `name`."""
+    kind, _, rest = url.removeprefix("jdbc:").partition(":")
+    address, _, query = rest.partition("?")
     # What stands before the last @ may be a password, of any characters.
     match = re.fullmatch(
-        r"//(?:.*@)?(?P<host>\[[^]]*\]|[^@:/?]*)(?::(?P<port>[^/?]*))?([/?].*)?", rest.partition("?")[0]
+        r"//(?:(?P<login>.*)@)?(?P<host>\[[^]]*\]|[^@:/?]*)(?::(?P<port>[^/?]*))?(?P<path>/.*)?", address
     )
     port = "" if match is None else match["port"] or "1"
     if match is None or not match["host"] or not (port.isdecimal() and 0 < int(port) < _PORTS):
         raise InvalidRequest(f"{name} = {named(url)!r} cannot be read: write jdbc:{kind}://host:port/database.")
+    login, parameters = login_and_parameters(name, kind.split("+")[0], query)
+    user, _, password = (match["login"] or "").partition(":")
+    return ServerAddress(
+        match["host"].strip("[]"),
+        int(match["port"]) if match["port"] else None,
+        (match["path"] or "").strip("/"),
+        login.get("user", unquote(user) or None),
+        login.get("password", unquote(password) or None),
+        parameters,
+    )
 
 
 def named(url: str) -> str:

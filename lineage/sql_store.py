@@ -29,6 +29,7 @@ from .entities import (
     TableLineage,
     replaced_branch,
 )
+from .jdbc_url import url_setting
 from .migrations import upgrade
 from .store import LineageStore, UnreachableStore, UnreadableStore
 
@@ -48,19 +49,21 @@ _CONNECT_TIMEOUT_SECONDS = 10
 
 def open_sql_store(options: Mapping[str, str]) -> LineageStore:
     """The store of the factory `jdbc`."""
-    return SqlLineageStore(database_url(options))
+    return SqlLineageStore(database_url(options), url_setting(options))
 
 
 class SqlLineageStore(LineageStore):
     """See LineageStore. Creates the database and its tables when they are missing, and upgrades what is older."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, setting: str = "'jdbc.url'") -> None:
+        """`setting`: what gave the URL, for messages."""
+        self._setting = setting
         self._engine = _engine(url)
         try:
             self._open(url)
         except _ERRORS as error:
             self.close()
-            raise _failure(url, error) from None
+            raise _failure(url, error, self._setting) from None
         except (NoSuchTableError, TypeError, ValueError) as error:
             self.close()
             if url.get_backend_name() != "sqlite":
@@ -176,9 +179,9 @@ class SqlLineageStore(LineageStore):
                 for table in schema.metadata.sorted_tables:
                     connection.execute(select(table).limit(1)).first()
         except _ERRORS as error:
-            raise _failure(url, error) from None
+            raise _failure(url, error, self._setting) from None
         if verdict != "ok":
-            raise UnreadableStore(f"The lineage database {url.render_as_string()} is damaged: {verdict}", _file(url))
+            raise UnreadableStore(f"The lineage database {_shown(url)} is damaged: {verdict}", _file(url))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -293,19 +296,24 @@ def _file(url: URL) -> str:
     return url.database or ""
 
 
+def _shown(url: URL) -> str:
+    # Parameters may be secret.
+    return url.set(query={}).render_as_string()
+
+
 def _refused(url: URL, why: str) -> str:
-    return f"The lineage database {url.render_as_string()} cannot be opened: {' '.join(why.split())}."
+    return f"The lineage database {_shown(url)} cannot be opened: {' '.join(why.split())}."
 
 
-def _failure(url: URL, error: Exception) -> UnreachableStore:
+def _failure(url: URL, error: Exception, setting: str) -> UnreachableStore:
     """What a driver's error means, and what to do."""
     cause = getattr(error, "orig", None) or error
     message = _refused(url, str(cause))
     if url.get_backend_name() != "sqlite":
-        return UnreachableStore(f"{message} Check 'jdbc.url', and that the server runs.")
+        return UnreachableStore(f"{message} Check {setting}, and that the server runs.")
     if (file := Path(_file(url))).is_dir():
         return UnreachableStore(
-            f"The lineage database {url.render_as_string()} is a directory: correct 'jdbc.url', or move {file} away."
+            f"The lineage database {_shown(url)} is a directory: correct {setting}, or move {file} away."
         )
     # The lowest byte is the kind of the error.
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
@@ -313,12 +321,13 @@ def _failure(url: URL, error: Exception) -> UnreachableStore:
         return UnreadableStore(message, _file(url))
     if code in _OTHER_TABLES:
         return UnreadableStore(f"{message} {_OTHERWISE}", _file(url))
-    return UnreachableStore(f"{message} Check 'jdbc.url', and that the directory exists and may be written.")
+    return UnreachableStore(f"{message} Check {setting}, and that the directory exists and may be written.")
 
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_TIMEOUT_SECONDS})
+        timeout = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_TIMEOUT_SECONDS}
+        return create_engine(url, pool_pre_ping=True, connect_args=timeout)
     # A connection of its own for each use: they may come from any thread, and a fork must not share one.
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _BUSY_TIMEOUT_SECONDS})
 

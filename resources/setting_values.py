@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lineage import check_libpq_parameters
 from storage import InvalidRequest, Secret, hidden, is_known_protocol
 
+from .spark_values import trouble_with
+
+_LAST_PORT = 65535
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _MASTERS = re.compile(
     r"local|local\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\]|local-cluster\[\d+,\s*\d+,\s*\d+\]|spark://[^\s/]+:\d+(,[^\s/]+:\d+)*"
@@ -16,8 +20,10 @@ _MASTERS = re.compile(
 # As POSIX has it: a name, the hours west of Greenwich, and what may follow for summer.
 _ZONE_BY_RULE = re.compile(r"([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}(:\d{2}){0,2}([A-Za-z<].*)?$")
 # What stands before the last @ may be a password, of any characters.
-_POSTGRESQL = re.compile(r"postgresql://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^@:/?\s]+)(:\d{1,5})?/[^/?\s]+(\?.*)?")
-_REMOTES = re.compile(r"sc://[^\s/:;]+(:\d{1,5})?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/.*)?|local(\[.+\])?")
+_POSTGRESQL = re.compile(
+    r"postgresql://(.*?@)?(\[[0-9A-Fa-f:.]+\]|[^@:/?\s]+)(:(?P<port>\d+))?/[^/?\s]+(\?(?P<query>.*))?"
+)
+_REMOTES = re.compile(r"sc://[^\s/:;]+(:\d+)?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d+)?(/.*)?|local(\[.+\])?")
 
 
 def check_warehouse(name: str, value: str) -> None:
@@ -28,6 +34,12 @@ def check_warehouse(name: str, value: str) -> None:
             "started elsewhere would look for the tables there."
         )
     _refuse_protocol(name, value)
+
+
+def check_home(name: str, value: str) -> None:
+    """Raise InvalidRequest for a home that is another directory wherever a program is started."""
+    if not value.startswith(("/", "~")):
+        raise InvalidRequest(f"{name} = {hidden(value)!r} is no absolute path: each program would have another home.")
 
 
 def check_directory(name: str, value: str) -> None:
@@ -64,26 +76,42 @@ def check_time_zone(name: str, value: str) -> None:
 
 def check_dagster_url(name: str, value: str) -> None:
     """Raise InvalidRequest for what is no URL of a PostgreSQL database. The value may hold a password."""
-    if not _POSTGRESQL.fullmatch(value):
+    match = _POSTGRESQL.fullmatch(value)
+    if match is None:
         raise InvalidRequest(
             f"{name} = {hidden(value)!r} is no URL of a PostgreSQL database: write postgresql://user:password@host/database."
         )
+    refuse_ports(name, match["port"])
+    check_libpq_parameters(name, match["query"] or "")
 
 
 def check_spark_master(name: str, value: str) -> None:
     """Raise InvalidRequest for a master that Spark does not know."""
     if not _MASTERS.fullmatch(value):
         raise InvalidRequest(f"{name} = {value!r} is no master: write local[*], spark://host:port, yarn or k8s://….")
+    if "://" in value:
+        refuse_ports(name, *re.findall(r":(\d+)(?=[,/]|$)", value))
+
+
+def refuse_ports(name: str, *ports: str | None) -> None:
+    """Raise InvalidRequest for the first port that no server can have."""
+    for port in ports:
+        if port is not None and not 0 < int(port) <= _LAST_PORT:
+            raise InvalidRequest(f"{name} has the port {port}: ports go from 1 to {_LAST_PORT}.")
 
 
 def check_spark_remote(name: str, value: str) -> None:
     """Raise InvalidRequest for what is no URL of Spark Connect. The value may hold a token."""
     if not _REMOTES.fullmatch(value):
         raise InvalidRequest(f"{name} is no URL of Spark Connect: write sc://host:port. Its text is not shown.")
+    # What follows the slash may be a token, with colons in it.
+    refuse_ports(name, *re.findall(r"^sc://(?:\[[^]]*\]|[^:/]*):(\d+)", value))
 
 
 def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for a key that Spark would pass over, and for a value that is not one. Values are not shown."""
+    """Raise InvalidRequest for a key that Spark would pass over, and for a value that is not one. Only values of settings that
+    cannot be secret are shown.
+    """
     for key, value in config.items():
         if not isinstance(key, str) or not key.startswith("spark."):
             raise InvalidRequest(
@@ -93,6 +121,9 @@ def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
             raise InvalidRequest(
                 f"{name}: the value of {key!r} is no text, number or boolean, but {type(value).__name__}."
             )
+        trouble = None if isinstance(value, Secret) or "${env:" in str(value) else trouble_with(key, str(value))
+        if trouble is not None:
+            raise InvalidRequest(f"{name}: {trouble}")
 
 
 def _refuse_protocol(name: str, value: str) -> None:

@@ -36,6 +36,7 @@ from .setting_values import (
     check_dagster_url,
     check_directories,
     check_directory,
+    check_home,
     check_spark_config,
     check_spark_master,
     check_spark_remote,
@@ -93,6 +94,8 @@ class Settings:
     writable_directories: Sequence[str] = ()
     dagster_url: str | Secret = ""
     checkpoints: str = ""
+    # What gave the address of the lineage database, for messages.
+    lineage_setting: str = "lineage_url"
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -132,6 +135,7 @@ class Settings:
             _directories(given, "SNAPLINE_WRITABLE_DIRECTORIES"),
             given.get("SNAPLINE_DAGSTER_URL") or "",
             given.get("SNAPLINE_CHECKPOINTS") or "",
+            "SNAPLINE_LINEAGE_URL" if given.get("SNAPLINE_LINEAGE_URL") else "SNAPLINE_HOME",
         )
 
     @property
@@ -171,6 +175,8 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 def _refuse_values(given: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a value with which nothing could be done later. What is JSON is read elsewhere."""
+    if given.get("SNAPLINE_HOME"):
+        check_home("SNAPLINE_HOME", given["SNAPLINE_HOME"])
     for variable, field_name, check in _CHECKS:
         if given.get(variable):
             # Those that may be secrets may also refer to other variables.
@@ -184,12 +190,12 @@ def address_of_pages(name: str, text: str) -> str:
     """An address under which pages are, without a slash at the end. Raises InvalidRequest that names what gave it."""
     try:
         parts = urlsplit(text)
-        is_address = (
-            bool(parts.hostname) if parts.scheme in ("http", "https") else text.startswith("/") and not parts.netloc
-        )
+        # Asked for its port, an address whose port cannot be is an error.
+        is_of_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_address = is_of_web or (not parts.scheme and text.startswith("/") and not parts.netloc)
     except ValueError:
         is_address = False
-    if not is_address or parts.scheme not in ("", "http", "https") or parts.query or parts.fragment or parts.username:
+    if not is_address or parts.query or parts.fragment or parts.username:
         raise InvalidRequest(
             f"{name} = {hidden(text)!r} is no address of pages: write https://host/path, or /path on the Dagster UI's host."
         )

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from storage import InvalidRequest, Secret, revealed
+from storage import InvalidRequest, Secret, hidden, revealed
 from storage.engines.spark_reader import register
 
 from .class_archive import SPARK_CONF_DIRECTORY, java_options
 from .java import java_home
+from .java_launch import cause, launched
 from .settings import Settings
 
 _SECRET_NAMES = (
@@ -62,10 +64,14 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
         config |= _of_driver(settings)
     config |= settings.spark_config
     if not settings.spark_remote:
-        _start_java({key: value for key, value in config.items() if not isinstance(value, Secret)})
+        _start_java({key: value for key, value in config.items() if not isinstance(value, Secret)}, _advice(settings))
     for key, value in config.items():
         builder = builder.config(key, revealed(value))
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Py4JError as error:
+        said = cause([line.removeprefix(": ") for line in str(error).splitlines()[1:]])
+        raise InvalidRequest(f"Spark does not start: {hidden(said or str(error))}. {_advice(settings)}") from None
     # It writes each error in a statement, with the stack of the JVM, beside the error that is raised.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -114,7 +120,16 @@ def _name_python() -> None:
         os.environ["PATH"] = os.pathsep.join([str(program.parent), os.environ.get("PATH", os.defpath)])
 
 
-def _start_java(config: Mapping[str, Any]) -> None:
+def _advice(settings: Settings) -> str:
+    """What to look at if there is no session: what was set, else the host."""
+    given = [f"SNAPLINE_SPARK_MASTER ({settings.spark_master})"] if settings.spark_master != "local[*]" else []
+    if settings.spark_config:
+        given.append(f"SNAPLINE_SPARK_CONFIG ({', '.join(sorted(settings.spark_config))})")
+    where = f"Look at {' and '.join(given)}, and at the host" if given else "Look at the host"
+    return f"{where}: it has to resolve its own name, and to have the memory that Java is given."
+
+
+def _start_java(config: Mapping[str, Any], advice: str) -> None:
     """Start the JVM, if none runs: its settings stand on a command line, which everybody on the machine can read. Secrets
     are told to it afterwards.
     """
@@ -122,4 +137,4 @@ def _start_java(config: Mapping[str, Any]) -> None:
         plain = SparkConf(loadDefaults=False)
         for key, value in config.items():
             plain.set(key, value)
-        SparkContext._ensure_initialized(conf=plain)
+        SparkContext._ensure_initialized(gateway=launched(plain, advice), conf=plain)

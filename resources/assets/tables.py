@@ -103,6 +103,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
                     given,
                     warehouse=self.warehouse or given.warehouse,
                     lineage_url=self.lineage_url or given.lineage_url,
+                    lineage_setting="lineage_url of TablesResource" if self.lineage_url else given.lineage_setting,
                 )
             )
         return self._session

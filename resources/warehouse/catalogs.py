@@ -325,11 +325,14 @@ class _Stores(Mapping[str, LineageStore]):
                     if not refers_to_environment(value)
                 }
                 options = {**kept, "jdbc.url": self._catalogs.settings.lineage_url}
-            elif name in self._catalogs.registry.all():
+                setting = self._catalogs.settings.lineage_setting
+            elif name in (known := self._catalogs.registry.all()):
                 options = self._catalogs.registry.lineage_options(name)
+                # Its own option, or a file in the home.
+                setting = "" if known[name].get("jdbc.url") else "SNAPLINE_HOME"
             else:
                 raise KeyError(name)
-            self._known[name] = GuardedStore(name, options)
+            self._known[name] = GuardedStore(name, options, url_setting=setting)
         return self._known[name]
 
     def forget(self, name: str) -> None:

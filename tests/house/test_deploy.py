@@ -1,5 +1,8 @@
 """What docs/deploy holds fits the platform: its variables, and the commands that the tests of the cluster start."""
 
+import re
+import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +90,67 @@ def test_the_workspace_names_the_service_of_the_code(compose: dict[str, Any]) ->
     server = location["grpc_server"]
     assert server["host"] in compose["services"]
     assert f"--port {server['port']}" in compose["services"][server["host"]]["command"]
+
+
+def pods(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each["spec"]["template"]["spec"] for each in manifests if each["kind"] == "Deployment"]
+
+
+def names_of(manifests: list[dict[str, Any]], kind: str) -> set[str]:
+    return {each["metadata"]["name"] for each in manifests if each["kind"] == kind}
+
+
+def test_every_service_account_configuration_and_claim_of_pods_is_made(manifests: list[dict[str, Any]]) -> None:
+    for pod in pods(manifests):
+        assert pod["serviceAccountName"] in names_of(manifests, "ServiceAccount")
+        claims = [each["persistentVolumeClaim"]["claimName"] for each in pod["volumes"]]
+        assert set(claims) <= names_of(manifests, "PersistentVolumeClaim")
+        [container] = pod["containers"]
+        sources = [each["configMapRef"]["name"] for each in container["envFrom"] if "configMapRef" in each]
+        assert set(sources) <= names_of(manifests, "ConfigMap")
+        assert {each["name"] for each in container["volumeMounts"]} <= {each["name"] for each in pod["volumes"]}
+
+
+def test_the_directory_of_checkpoints_is_mounted_by_every_pod(manifests: list[dict[str, Any]]) -> None:
+    [data] = [each["data"] for each in manifests if each["kind"] == "ConfigMap"]
+    for pod in pods(manifests):
+        assert data["SNAPLINE_CHECKPOINTS"] in [each["mountPath"] for each in pod["containers"][0]["volumeMounts"]]
+
+
+def test_directories_that_are_mounted_are_in_the_image_and_belong_to_its_user(
+    compose: dict[str, Any], manifests: list[dict[str, Any]]
+) -> None:
+    image = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    [user] = re.findall(r"^USER (\S+)$", image, re.M)
+    made = re.findall(r"mkdir ((?:/\S+ ?)+)", image)[0].split()
+    owned = re.findall(rf"chown -R {user} ((?:/\S+ ?)+)", image)[0].split()
+    mounted = {mount.split(":")[1] for name in SERVICES for mount in compose["services"][name]["volumes"]}
+    mounted |= {each["mountPath"] for pod in pods(manifests) for each in pod["containers"][0]["volumeMounts"]}
+    assert mounted <= set(made) and mounted <= set(owned)
+    home = re.findall(r"SNAPLINE_HOME=(\S+)", image)[0]
+    assert home in made and home in owned
+    # Volumes of Kubernetes belong to a group by its number.
+    assert all(f"--uid {pod['securityContext']['fsGroup']} " in image for pod in pods(manifests))
+
+
+@pytest.mark.parametrize("secret", ["docs/deploy/.env", ".env", ".env.production", "docs/deploy/.env.local"])
+def test_files_of_secrets_are_neither_committed_nor_copied_into_the_image(secret: str) -> None:
+    root = DEPLOY.parents[1]
+    assert subprocess.run(["git", "-C", str(root), "check-ignore", "-q", secret]).returncode == 0
+    assert is_left_out(secret)
+
+
+@pytest.mark.parametrize("name", [".git", ".venv", ".snapline", "storage/__pycache__", ".mypy_cache", "dist"])
+def test_what_is_no_part_of_the_platform_is_not_copied_into_the_image(name: str) -> None:
+    assert is_left_out(name)
+    assert not is_left_out("dagster.yaml") and not is_left_out("docs/deploy/workspace.yaml")
+
+
+def is_left_out(path: str) -> bool:
+    """Whether .dockerignore names it, where `**/` is any directory, or none."""
+    lines = (DEPLOY.parents[1] / ".dockerignore").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    return any(
+        fnmatch(path, pattern) or (pattern.startswith("**/") and fnmatch(path.rpartition("/")[2], pattern[3:]))
+        for pattern in patterns
+    )

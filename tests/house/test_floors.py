@@ -93,7 +93,8 @@ FLOORS: dict[str, list[set[str]]] = {
         {"engines"},
     ],
     "lineage": [
-        {"entities", "jdbc_url"},
+        {"entities", "url_parameters"},
+        {"jdbc_url"},
         {"store", "schema"},
         {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
         {"carried_on"},
@@ -101,7 +102,17 @@ FLOORS: dict[str, list[set[str]]] = {
         {"comparison", "reconcile", "rebuild"},
     ],
     "resources": [
-        {"setting_values", "private_files", "ports", "java", "class_archive", "code_location", "resource_fields"},
+        {"spark_values"},
+        {
+            "setting_values",
+            "private_files",
+            "ports",
+            "java",
+            "java_launch",
+            "class_archive",
+            "code_location",
+            "resource_fields",
+        },
         {"settings"},
         {"warehouse"},
         {"actions", "exports", "links", "spark_session"},

@@ -382,6 +382,7 @@ def test_a_server_that_is_away_stops_nobody(
     [warning] = warned()
     assert CATALOG_NAME in warning
     assert "secret" not in warning
+    assert "Check SNAPLINE_LINEAGE_URL" in warning and "jdbc.url" not in warning
     with pytest.raises(LineageUnavailable, match="the server runs"):
         upstream(opened(), "core.b")
 

@@ -35,7 +35,7 @@ OPTIONS = {
     "fs.s3a.access.key": MARK + "b",
     "s3.session.token": MARK + "c",
     "jdbc.password": MARK + "d",
-    "jdbc.url": f"jdbc:postgresql://me:{MARK}@e/@127.0.0.1:1/db?password={MARK}f&x=1",
+    "jdbc.url": f"jdbc:postgresql://me:{MARK}@e/@127.0.0.1:1/db?password={MARK}f&application_name=x",
     "storage.key": MARK + "g",
     "storage.client_kwargs": json.dumps({"aws_secret_access_key": MARK + "h"}),
     "azure.accountKey": MARK + "i",

@@ -1,12 +1,15 @@
 """Values in the environment with which nothing could work: told when they are read, by the name of the variable."""
 
 import json
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from resources import Session
 from resources.settings import Settings
+from resources.spark_values import trouble_with
 from storage import FileIO, InvalidRequest, StorageError
 
 WRONG = [
@@ -20,6 +23,11 @@ WRONG = [
     ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql:db"),
     ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://host:99999/db"),
     ("SNAPLINE_LINEAGE_URL", "jdbc:mysql://me:s3cretword@host:many/db"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://host/db?user=u&pasword=s3cretword"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://host/db?sslmode=requre"),
+    ("SNAPLINE_LINEAGE_URL", "jdbc:mysql://host/db?useSSL=true"),
+    ("SNAPLINE_DAGSTER_URL", "postgresql://u:s3cretword@host/db?ssl_mode=require"),
+    ("SNAPLINE_DAGSTER_URL", "postgresql://u:s3cretword@host:99999/db"),
     ("SNAPLINE_LOCK_DIRECTORY", "relative"),
     ("SNAPLINE_EXTERNAL_ROOTS", '["relative"]'),
     ("SNAPLINE_READABLE_DIRECTORIES", '["relative"]'),
@@ -35,6 +43,21 @@ WRONG = [
     ("SNAPLINE_SPARK_REMOTE", "x"),
     ("SNAPLINE_SPARK_REMOTE", "http://host/;token=s3cretword"),
     ("SNAPLINE_SPARK_CONFIG", '{"nope": "1"}'),
+    ("SNAPLINE_HOME", "relative/home"),
+    ("SNAPLINE_SPARK_MASTER", "spark://h:99999"),
+    ("SNAPLINE_SPARK_MASTER", "spark://a:7077,b:65536"),
+    ("SNAPLINE_SPARK_MASTER", "k8s://https://h:99999"),
+    ("SNAPLINE_SPARK_REMOTE", "sc://h:99999"),
+    ("SNAPLINE_SPARK_REMOTE", "sc://[::1]:0/;token=s3cretword"),
+    ("SNAPLINE_BROWSER_URL", "https://h:99999/snapline"),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.cores.max": "many"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.cores": 0}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "-1g"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "4 gigs"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.network.timeout": "soon"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.dynamicAllocation.enabled": "yes"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memry": "1g"}'),
+    ("SNAPLINE_SPARK_CONFIG", '{"spark.core.max": 4}'),
     ("SNAPLINE_STORAGE_OPTIONS", "[]"),
     pytest.param("SNAPLINE_STORAGE_OPTIONS", "[" * 100_000, id="a list in a list, without end"),
     ("SNAPLINE_STORAGE_OPTIONS", '{"auto_mkdir": true, "auto_mkdir": false}'),
@@ -60,6 +83,7 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: s
         ("SNAPLINE_LINEAGE_URL", "jdbc:sqlite:///data/l.db"),
         ("SNAPLINE_LINEAGE_URL", "jdbc:postgresql://me:a@b/c@host:5432/db?password=x@y:z"),
         ("SNAPLINE_LINEAGE_URL", "jdbc:mariadb://[::1]:3306/db"),
+        ("SNAPLINE_DAGSTER_URL", "postgresql://u:a@b/c@host:5432/db?sslmode=require&options=a@b/c"),
         ("SNAPLINE_WRITABLE_DIRECTORIES", '["/data/out/", "s3://bucket/exports", "local:///data/x"]'),
         ("TZ", "Europe/Berlin"),
         ("TZ", ":Asia/Kolkata"),
@@ -71,10 +95,27 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: s
         ("SNAPLINE_SPARK_MASTER", "k8s://https://host:6443"),
         ("SNAPLINE_SPARK_REMOTE", "sc://host:15002/;token=abc"),
         ("SNAPLINE_SPARK_CONFIG", '{"spark.sql.shuffle.partitions": 4}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "1G", "spark.cores.max": 4, "spark.ui.enabled": false}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.executor.memory": "${env:HOME}"}'),
+        ("SNAPLINE_SPARK_CONFIG", '{"spark.a.package.memory": "x", "spark.sql.catalog.far": "C"}'),
+        ("SNAPLINE_SPARK_REMOTE", "sc://host/;token=a:99999"),
+        ("SNAPLINE_HOME", "~/snapline"),
     ],
 )
 def test_values_that_can_work_are_taken(tmp_path: Path, name: str, value: str) -> None:
-    Settings.from_environment({"SNAPLINE_HOME": str(tmp_path), name: value})
+    Settings.from_environment({"SNAPLINE_HOME": str(tmp_path)} | {name: value})
+
+
+def test_no_setting_of_spark_is_taken_for_another_one_misspelt() -> None:
+    pyspark = pytest.importorskip("pyspark")
+    names: set[str] = set()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            for name in classes.namelist():
+                if re.search(r"internal/config/package|/SQLConf\$|/SparkConf\$|deploy/k8s/Config\$", name):
+                    names |= {text.decode() for text in re.findall(rb"spark\.[A-Za-z][\w.]*\w", classes.read(name))}
+    assert len(names) > 1000
+    assert {name: trouble for name in names if (trouble := trouble_with(name, "1")) and "Did you mean" in trouble} == {}
 
 
 def test_a_home_that_cannot_be_one_is_named(tmp_path: Path) -> None:
