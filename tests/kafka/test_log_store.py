@@ -20,7 +20,7 @@ class TestKafkaLog(LogStoreContract):
 
 
 @pytest.mark.parametrize(
-    ("cause", "said"), [(KafkaException(KafkaError(KafkaError._TRANSPORT)), "transport"), (None, "exception set")]
+    ("cause", "said"), [(KafkaException(KafkaError(KafkaError._TRANSPORT)), "transport"), (None, "gave no reason")]
 )
 def test_what_stops_a_callback_is_told_as_its_cause(cause: Exception | None, said: str) -> None:
     log = KafkaLog({"bootstrap.servers": "localhost:1"})
