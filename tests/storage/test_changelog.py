@@ -348,5 +348,5 @@ def test_manifests_of_the_changelog_are_listed(catalog: Catalog) -> None:
     table.write(pa.table({"k": [1]}))
     latest = table.store.snapshots.latest()
     assert latest is not None
-    told = [manifest.name for manifest in table.store.changelog_manifests_of(latest)]
-    assert told and set(told) <= set(table.system_table("manifests")["file_name"].to_pylist())
+    listed = [manifest.name for manifest in table.store.changelog_manifests_of(latest)]
+    assert listed and set(listed) <= set(table.system_table("manifests")["file_name"].to_pylist())
