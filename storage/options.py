@@ -27,7 +27,7 @@ class TableOptions(IcebergOptions, RetentionOptions):
         "-1",
         "Number of buckets rows are hashed to. -1: a table with a primary key gets buckets as its keys come "
         "(dynamic buckets); rows of an append-only table (or partition) go into one place, written by any number of writers. "
-        "SQL and assets give a table whose key holds its partition columns one bucket, where nothing is said.",
+        "SQL and assets give a table with a primary key one bucket, where nothing is said.",
         "whole number",
     )
     postpone_default_bucket_num: int = option(

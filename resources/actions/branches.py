@@ -49,12 +49,10 @@ def delete_branch(
     branches = reach.table(table).branches
     there = branches.names()
     # Names of branches may have commas.
-    names = [branch] if branch in there else [part.strip() for part in branch.split(",") if part.strip()] or [branch]
-    # Raises NotFound before any of them is gone.
-    for name in dict.fromkeys(names):
-        if name not in there:
-            branches.delete(name)
-    for name in dict.fromkeys(names):
+    parts = [part.strip() for part in branch.split(",") if part.strip()]
+    names = [branch] if branch in there or not parts else list(dict.fromkeys(parts))
+    # First those that may not be there: NotFound is raised before any other is gone.
+    for name in sorted(names, key=lambda name: name in there):
         branches.delete(name)
     deleted = f"Deleted branch{'' if len(names) == 1 else 'es'} {', '.join(names)} of {table}."
     return Outcome(deleted, facts={"table": table, "branches": names})

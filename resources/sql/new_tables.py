@@ -1,7 +1,7 @@
 """CREATE TABLE: what a statement defines, and the table that is made of it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -127,7 +127,8 @@ class NewTables:
             self._settings.table_defaults, definition.options, keyed=keyed, partitioned=partitioned
         )
         refuse_without_effect(definition.options, defaults, keyed=keyed, partitioned=partitioned)
-        return {**_default_buckets(definition), **defaults, **definition.options}
+        # A table with a key has one bucket, unless somebody says more.
+        return {**({"bucket": "1"} if keyed else {}), **defaults, **definition.options}
 
     def take_back(self, node: exp.Create, table: Table) -> None:
         """Drop a table that a statement has created and could not fill."""
@@ -143,14 +144,3 @@ class NewTables:
         name = node.this.this if isinstance(node.this, exp.Schema) else node.this
         place = self._names.place(name)
         return self._names.catalog(place).exists(str(place.identifier))
-
-
-def _default_buckets(definition: TableDefinition) -> dict[str, str]:
-    """A table with a key has one bucket, unless somebody says more; with keys that tell no partition, dynamic ones."""
-    key = _names(definition.primary_key, definition.options.get("primary-key", ""))
-    partition = _names(definition.partition_by, definition.options.get("partition", ""))
-    return {"bucket": "1"} if key and partition <= key else {}
-
-
-def _names(given: Sequence[str], option: str) -> set[str]:
-    return {name.strip().lower() for name in (given or option.split(",")) if name.strip()}

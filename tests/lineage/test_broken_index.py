@@ -709,7 +709,7 @@ def test_a_rebuild_that_cannot_write_does_not_advise_itself(
 def test_a_directory_in_the_place_of_the_database_is_named_with_what_to_remove(opened: Open, home: Path) -> None:
     (home / "lineage.db").mkdir(parents=True)
     with pytest.raises(
-        LineageUnavailable, match=r"is a directory: correct 'jdbc\.url', or move .*lineage\.db away"
+        LineageUnavailable, match=r"is a directory: correct SNAPLINE_HOME, or move .*lineage\.db away"
     ) as raised:
         opened().rebuild_lineage()
     assert "lineage rebuild" not in str(raised.value)

@@ -116,6 +116,7 @@ SPECIFIC = {
     "CREATE TABLE made (id NOPE)": "NOPE",
     "CREATE TABLE made (id INT, id INT)": "id",
     "CREATE TABLE made (id INT, PRIMARY KEY (nope) NOT ENFORCED)": "nope",
+    "CREATE TABLE made (id INT PRIMARY KEY NOT ENFORCED, d INT) PARTITIONED BY (d)": "With 'bucket' = '-1' it need not",
     "CREATE TABLE made (id INT) PARTITIONED BY (nope)": "nope",
     "CREATE TABLE made (id INT) WITH ('bucket' = 'many')": "bucket",
     "CREATE TABLE made (id INT) WITH ('file.format' = 'csv')": "csv",

@@ -114,15 +114,6 @@ def test_several_branches_are_deleted_by_commas(table: Sql) -> None:
     assert [row[0] for row in table("SHOW BRANCHES t")] == ["b3"]
 
 
-def test_a_key_that_tells_no_partition_gets_dynamic_buckets(table: Sql) -> None:
-    """As in Paimon, where that is what all tables get."""
-    table("CREATE TABLE c (id INT, day STRING) PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id')")
-    for day in ("a", "b"):
-        table(f"INSERT INTO c VALUES (1, '{day}')")
-    assert table("SELECT * FROM c") == [(1, "b")]
-    assert table("SHOW TBLPROPERTIES t ('bucket')") == [("bucket", "1")]
-
-
 def test_rollbacks_by_paimons_parameters(table: Sql) -> None:
     table("CALL sys.create_tag('t', 'first', 1)")
     table("CALL sys.rollback(table => 't', snapshot => 2)")
