@@ -109,22 +109,23 @@ def _of_jdbc_postgresql(setting: str, given: Mapping[str, str]) -> dict[str, str
             _refuse_unless(value in values, setting, name, value, f"write {', '.join(values)}")
             add(new, values[value], name)
         elif name == "currentSchema":
-            add("options", f"-c search_path={value.replace(' ', '')}", name)
+            add("options", f"-c search_path={_of_options(value)}", name)
         elif name != "ssl":
             add(_LIBPQ_NAMES.get(name, name), value, name)
+    parameters |= _ssl_mode(setting, given)
     _check_libpq(setting, parameters, jdbc=True)
-    return parameters | _ssl_mode(setting, given)
+    return parameters
 
 
 def _ssl_mode(setting: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What `ssl` asks for, as libpq understands it."""
+    """What `ssl` asks for: by itself, as in Java, that the server's certificate is known and names the host."""
     if "ssl" not in given:
         return {}
     asked = given["ssl"].lower() or "true"
     _refuse_unless(asked in ("true", "false"), setting, "ssl", given["ssl"], "write true or false")
     if asked == "false":
         return {}
-    mode = given.get("sslmode", "require")
+    mode = given.get("sslmode", "verify-full")
     if mode in _WEAK_SSL_MODES:
         raise InvalidRequest(f"{setting}: ssl=true asks for encryption, and sslmode={mode} for none: leave one out.")
     return {"sslmode": mode}
@@ -133,7 +134,7 @@ def _ssl_mode(setting: str, given: Mapping[str, str]) -> dict[str, str]:
 def _check_libpq(setting: str, given: Mapping[str, str], *, jdbc: bool) -> None:
     if not given:
         return
-    _refuse_addresses(setting, given)
+    _refuse_addresses(setting, given, _ADDRESS if jdbc else _ADDRESS[1:])
     if find_spec("psycopg") is None:
         # Who opens the database is told which package is missing.
         return
@@ -154,7 +155,7 @@ def _check_libpq(setting: str, given: Mapping[str, str], *, jdbc: bool) -> None:
 
 def _check_values(setting: str, given: Mapping[str, str], pq: Any) -> None:
     """Let libpq look at the values, as it does before it looks for the server."""
-    words = {**given, "host": _NO_SERVER}
+    words = {**given, "host": _NO_SERVER, "hostaddr": ""}
     # Over a local socket there is none.
     words.pop("gssencmode" if given.get("gssencmode") == "require" else "", None)
     written = " ".join(f"{name}='{_escaped(value)}'" for name, value in words.items())
@@ -163,6 +164,11 @@ def _check_values(setting: str, given: Mapping[str, str], pq: Any) -> None:
     connection.finish()
     if _NO_SERVER not in said:
         raise InvalidRequest(f"{setting} has a parameter that cannot work: {said}.")
+
+
+def _of_options(value: str) -> str:
+    """A value as a part of `options`, in which blanks divide what is said."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def _escaped(value: str) -> str:
@@ -244,9 +250,9 @@ def _refuse_unless(can_be: bool, setting: str, name: str, value: str, advice: st
         raise InvalidRequest(f"{setting}: the parameter {name} = {value!r} cannot be: {advice}.")
 
 
-def _refuse_addresses(setting: str, given: Mapping[str, str]) -> None:
+def _refuse_addresses(setting: str, given: Mapping[str, str], names: Collection[str] = _ADDRESS) -> None:
     for name in given:
-        if name in _ADDRESS:
+        if name in names:
             raise InvalidRequest(
                 f"{setting} has the parameter {name!r}: host, port and database stand before the question mark."
             )

@@ -27,9 +27,13 @@ def launched(conf: SparkConf, advice: str) -> Any:
     errors, output = _Written(2), _Written(1)
     try:
         gateway = launch_gateway(conf, {"stderr": errors.end, "stdout": output.end})  # type: ignore[no-untyped-call]
-    except PySparkRuntimeError as error:
+    except (PySparkRuntimeError, OSError) as error:
         said = cause([*errors.all(), *output.all()]) or str(error)
         raise InvalidRequest(f"Spark's Java ended before it could be used: {hidden(said)}. {advice}") from None
+    except BaseException:
+        errors.show()
+        output.show()
+        raise
     errors.show()
     output.show()
     return gateway

@@ -19,7 +19,6 @@ _RANGES: dict[str, tuple[int, int]] = {
     "fetch.message.max.bytes": _BYTES,
     "fetch.min.bytes": (1, 10**8),
     "fetch.wait.max.ms": (0, 300_000),
-    "linger.ms": (0, 900_000),
     "max.partition.fetch.bytes": _BYTES,
     "message.max.bytes": (1000, 10**9),
     "message.timeout.ms": (0, _ANY_INT),
@@ -31,7 +30,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "request.timeout.ms": (1, 900_000),
     "retry.backoff.max.ms": (1, 300_000),
     "retry.backoff.ms": (1, 300_000),
-    "session.timeout.ms": (1, 3_600_000),
+    "session.timeout.ms": (1, 300_000),
     "socket.connection.setup.timeout.ms": (1000, _ANY_INT),
     "socket.timeout.ms": (10, 300_000),
     "transaction.timeout.ms": (1000, _ANY_INT),
@@ -42,10 +41,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "broker.address.family": ("any", "v4", "v6"),
     "compression.codec": _CODECS,
     "compression.type": _CODECS,
-    "socket.keepalive.enable": ("true", "false"),
+    "socket.keepalive.enable": ("true", "false", "t", "f", "1", "0"),
 }
+_LONGEST_LINGER_MS = 900_000
 _TEXTS = ("bootstrap.servers", "client.id", "client.rack", "group.id", "security.protocol")
-PROPERTIES = frozenset([*_RANGES, *_CHOICES, *_TEXTS])
+PROPERTIES = frozenset([*_RANGES, *_CHOICES, *_TEXTS, "linger.ms"])
 _SERVER = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+)(?::(\d{1,5}))?")
 
 
@@ -55,6 +55,9 @@ def check_property(key: str, name: str, value: str) -> None:
         least, most = _RANGES[name]
         if not re.fullmatch(r"-?[0-9]{1,10}", value) or not least <= int(value) <= most:
             raise InvalidRequest(f"Option {key!r} = {value!r} is no whole number from {least} to {most}.")
+    elif name == "linger.ms":
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value) or float(value) > _LONGEST_LINGER_MS:
+            raise InvalidRequest(f"Option {key!r} = {value!r} is no number from 0 to {_LONGEST_LINGER_MS}.")
     elif name in _CHOICES:
         if value.lower() not in _CHOICES[name]:
             raise InvalidRequest(f"Option {key!r} = {value!r}. Supported: {', '.join(_CHOICES[name])}.")
@@ -62,13 +65,13 @@ def check_property(key: str, name: str, value: str) -> None:
         _check_servers(key, value)
     elif name == "security.protocol":
         _check_protocol(key, value)
-    elif not value.strip():
+    elif name == "group.id" and not value.strip():
         raise InvalidRequest(f"Option {key!r} is empty. Give it a value, or leave it out.")
 
 
 def _check_protocol(key: str, value: str) -> None:
     """Raise Unsupported for brokers that need a password, or a client's certificate."""
-    if value.strip().upper() not in ("PLAINTEXT", "SSL"):
+    if value.upper() not in ("PLAINTEXT", "SSL"):
         raise Unsupported(
             f"Option {key!r} = {value!r}: 'PLAINTEXT' and 'SSL' are supported. A password would be seen by all who read the "
             "definition."
@@ -76,8 +79,9 @@ def _check_protocol(key: str, value: str) -> None:
 
 
 def _check_servers(key: str, value: str) -> None:
-    servers: Sequence[str] = [part.strip() for part in value.split(",")]
-    for server in servers:
+    # The client passes over what is empty.
+    servers: Sequence[str] = [part.strip() for part in value.split(",") if part.strip()]
+    for server in servers or [value]:
         match = _SERVER.fullmatch(server)
         if match is None or not 1 <= int(match[1] or 9092) <= 65535:
             raise InvalidRequest(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from .errors import InvalidRequest
 from .log_options import NO_LOG, SYSTEM, is_of_log
+from .option_spelling import own_key
 from .options import TableOptions
 
 _Holds = Callable[[TableOptions], bool]
@@ -32,6 +33,7 @@ _OF_KEYS = {
 }
 _OF_PARTITIONS = {
     "partition.expiration-time",
+    "partition.expiration-max-num",
     "partition.expiration-strategy",
     "partition.timestamp-pattern",
     "partition.timestamp-formatter",
@@ -95,6 +97,7 @@ _NEEDS: dict[str, tuple[_Holds, str]] = {
         for option in TableOptions.declared()
         if option["key"].startswith("metadata.iceberg.") and option["key"] != "metadata.iceberg.storage"
     },
+    "partition.expiration-max-num": (_has_expiration, "'partition.expiration-time'"),
     "partition.expiration-strategy": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-pattern": (_has_expiration, "'partition.expiration-time'"),
     "partition.timestamp-formatter": (_has_expiration, "'partition.expiration-time'"),
@@ -108,9 +111,11 @@ def with_an_effect(
     the table's `own` options do not say that it has none.
     """
     effective = {}
+    said = {own_key(key) for key in own}
     without_log = own.get(SYSTEM) == NO_LOG
     for key, value in given.items():
-        if without_log and is_of_log(key):
+        # What the table says itself counts, however it is spelled.
+        if own_key(key) in said or (without_log and is_of_log(key)):
             continue
         of_keys = key in _OF_KEYS or (key.startswith("fields.") and not key.endswith(".stats-mode"))
         of_partitions = key in _OF_PARTITIONS

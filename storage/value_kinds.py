@@ -70,7 +70,12 @@ def _is_address(value: Any) -> bool:
 
 
 def _is_proxy(value: Any) -> bool:
-    return isinstance(value, str) and _is_address(value if value.startswith(_SCHEMES) else f"http://{value}")
+    # As botocore reads it: what names no scheme is spoken to by http.
+    if not isinstance(value, str):
+        return False
+    if "://" in value:
+        return _is_address(value)
+    return _is_address(f"http:{value}" if value.startswith("//") else f"http://{value}")
 
 
 ADDRESS = ValueKind("the address of a server, http://host:port or https://host", _is_address)

@@ -55,7 +55,7 @@ def delete_branch(
     for name in sorted(names, key=lambda name: name in there):
         branches.delete(name)
     deleted = f"Deleted branch{'' if len(names) == 1 else 'es'} {', '.join(names)} of {table}."
-    return Outcome(deleted, facts={"table": table, "branches": names})
+    return Outcome(deleted, facts={"table": table, "branch": branch, "branches": names})
 
 
 @action("branch merge", "merge-branch")

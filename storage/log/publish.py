@@ -50,8 +50,7 @@ def send_after(store: TableStore, snapshot_id: int | None) -> None:
         return
 
     def send() -> bool:
-        if _rests(store):
-            _, cause = _resting_until[_system_of(store)]
+        if (cause := _why_it_rests(store)) is not None:
             raise StoreUnavailable(f"{cause} It is left alone for {_REST_SECONDS:.0f} s.")
         try:
             return catch_up(store) is not None
@@ -66,7 +65,7 @@ def end_of_log(store: TableStore) -> dict[str, int] | None:
     """For each partition of a table's log, the offset behind its last record: what snapshots that are not there yet will be
     told of comes behind it. None without a log, or if nobody answers.
     """
-    if not _is_logged(store) or _rests(store):
+    if not _is_logged(store) or _why_it_rests(store) is not None:
         return None
     options, count = log_options(store.schema), partition_count(store.schema)
     topic = Topic(options.topic or "", options.topic_id or "", count)
@@ -144,9 +143,10 @@ def _let_rest(store: TableStore, error: StoreUnavailable) -> None:
     _resting_until[_system_of(store)] = time.monotonic() + _REST_SECONDS, str(error)
 
 
-def _rests(store: TableStore) -> bool:
-    until, _ = _resting_until.get(_system_of(store), (0.0, ""))
-    return time.monotonic() < until
+def _why_it_rests(store: TableStore) -> str | None:
+    """What became of the last try, while the system is left alone."""
+    until, cause = _resting_until.get(_system_of(store), (0.0, ""))
+    return cause if time.monotonic() < until else None
 
 
 class _Sending:

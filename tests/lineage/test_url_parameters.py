@@ -1,5 +1,6 @@
 """Parameters of a database URL: carried out in the driver's own words, or refused by name."""
 
+import socket
 import subprocess
 import sys
 
@@ -78,14 +79,16 @@ def test_a_parameter_that_cannot_be_carried_out_is_refused_by_name(url: str, mes
     [
         ("", {}),
         ("user=u&password=p", {}),
-        ("ssl", {"sslmode": "require"}),
-        ("ssl=true", {"sslmode": "require"}),
+        ("ssl", {"sslmode": "verify-full"}),
+        ("ssl=true", {"sslmode": "verify-full"}),
+        ("ssl=true&sslNegotiation=direct", {"sslmode": "verify-full", "sslnegotiation": "direct"}),
+        ("ssl=true&sslrootcert=system", {"sslmode": "verify-full", "sslrootcert": "system"}),
         ("ssl=true&sslmode=verify-full&sslrootcert=/a%20b", {"sslmode": "verify-full", "sslrootcert": "/a b"}),
         ("ssl=false&sslmode=require", {"sslmode": "require"}),
         ("gssEncMode=require", {"gssencmode": "require"}),
         ("connectTimeout=4&tcpKeepAlive=true", {"connect_timeout": "4", "keepalives": "1"}),
         ("targetServerType=master&ApplicationName=x", {"target_session_attrs": "primary", "application_name": "x"}),
-        ("currentSchema=a, b", {"options": "-c search_path=a,b"}),
+        ("currentSchema=a, b", {"options": "-c search_path=a,\\ b"}),
     ],
 )
 def test_parameters_of_postgresql_reach_the_driver_in_its_own_words(query: str, carried_out: dict[str, str]) -> None:
@@ -116,6 +119,19 @@ def test_a_url_of_libpq_has_the_words_of_libpq_alone(query: str) -> None:
     with pytest.raises(InvalidRequest, match="SETTING"):
         check_libpq_parameters("SETTING", query)
     check_libpq_parameters("SETTING", "sslmode=verify-full&user=u&password=p")
+
+
+def test_looking_at_parameters_asks_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where sockets and addresses are, libpq's URLs may say."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        check_libpq_parameters("SETTING", "host=/var/run/postgresql&hostaddr=127.0.0.1")
+        monkeypatch.setenv("PGHOSTADDR", "127.0.0.1")
+        monkeypatch.setenv("PGPORT", str(port))
+        check_libpq_parameters("SETTING", "hostaddr=127.0.0.1&sslmode=require")
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ NO_VALUES = ("", " ", "no such", "-7", "1.5", "99999999999999999999", "٣")
 @pytest.mark.parametrize("name", sorted(PROPERTIES))
 @pytest.mark.parametrize("value", NO_VALUES)
 def test_no_property_takes_what_its_client_does_not(name: str, value: str) -> None:
-    if name in TEXTS and value.strip():
+    if name in TEXTS and (value.strip() or name != "group.id"):
+        return
+    if name == "linger.ms" and value == "1.5":
         return
     if name == "bootstrap.servers" and value in ("-7", "1.5", "99999999999999999999", "٣"):
         return
@@ -28,12 +30,14 @@ def test_no_property_takes_what_its_client_does_not(name: str, value: str) -> No
             check_table_options(log, "a.t")
 
 
-@pytest.mark.parametrize("value", ["b", "b:1", "b:1, c:2", "PLAINTEXT://b:1", "[::1]:9092", "10.0.0.1:9092"])
+@pytest.mark.parametrize(
+    "value", ["b", "b:1", "b:1, c:2", "b:1,", "b:1,,c:2", "PLAINTEXT://b:1", "[::1]:9092", "10.0.0.1:9092"]
+)
 def test_servers_are_hosts_and_ports(value: str) -> None:
     assert read_options({**KAFKA_TABLE, "properties.bootstrap.servers": value}).client["bootstrap.servers"] == value
 
 
-@pytest.mark.parametrize("value", [",", "b:", "b:x", "b:0", "b:65536", "b:1,,c:2", "b:1;c:2"])
+@pytest.mark.parametrize("value", [",", "b:", "b:x", "b:0", "b:65536", "b:1;c:2"])
 def test_servers_that_are_none(value: str) -> None:
     with pytest.raises((InvalidRequest, Unsupported), match="no host:port"):
         read_options({**KAFKA_TABLE, "properties.bootstrap.servers": value})

@@ -35,3 +35,11 @@ def test_one_value_is_taken(tmp_path: Path) -> None:
         "a.t", SCHEMA, options={"write-only": "true", "write.compaction-skip": "true"}
     )
     assert table.schema.options["write-only"] == "true" and "write-only" in OLDER_KEYS
+
+
+def test_a_table_says_otherwise_than_its_catalog_under_an_older_key(tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path), options={"table-storage.ignore-delete": "true"})
+    keyed = pa.schema([pa.field("id", pa.int64(), False)])
+    table = catalog.create_table("a.t", keyed, primary_key=["id"], options={"deduplicate.ignore-delete": "false"})
+    assert table.schema.options["ignore-delete"] == "false"
+    assert catalog.create_table("a.u", keyed, primary_key=["id"]).schema.options["ignore-delete"] == "true"
