@@ -39,7 +39,7 @@ from .identifier import (
 )
 from .kafka.definition import KafkaTable
 from .lock import CatalogLock, FileLock
-from .log_options import TOPIC_ID
+from .log_options import TOPIC_ID, is_of_log
 from .maintain.findings import FailedWork, KeptAside, Unfinished
 from .maintain.verdict import Verdict
 from .metadata.default_values import default_of
@@ -60,7 +60,7 @@ from .metadata.schema_change import (
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from .notes import Notes
-from .option_checks import check_table_options
+from .option_checks import check_option_of_log, check_table_options
 from .option_texts import parse_duration_ms
 from .options import TableOptions
 from .options_without_effect import refuse_without_effect, with_an_effect
@@ -164,6 +164,7 @@ __all__ = [
     "check_branch_name",
     "check_new_branch_name",
     "check_new_tag_name",
+    "check_option_of_log",
     "check_table_options",
     "check_tag_name",
     "default_of",
@@ -172,6 +173,7 @@ __all__ = [
     "guarded_storage",
     "hidden",
     "is_known_protocol",
+    "is_of_log",
     "is_secret_name",
     "is_variant",
     "load_extension",

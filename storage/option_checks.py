@@ -140,6 +140,19 @@ def check_table_options(options: Mapping[str, str], table: str, *, before: Mappi
     refuse_unsupported(options, table, for_writing=True)
 
 
+def check_option_of_log(key: str, value: str | None) -> None:
+    """Raise InvalidRequest or Unsupported for an option of a log that nobody follows, or a value that none can have: what it goes
+    with is another question. Without a value, the key is looked at alone.
+    """
+    options = in_one_spelling({key: value or ""})
+    _refuse_secrets(options)
+    if value is None:
+        _check_keys(options.keys() - CLIENT_OPTIONS, options)
+        return
+    _check_keys(options.keys(), options)
+    _check_declared(LogOptions.read(options), options, options.keys())
+
+
 def _refuse_secrets(options: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a secret, which everybody who reads the table would read."""
     for key, value in options.items():

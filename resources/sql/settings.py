@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from storage import InvalidRequest, TableOptions, check_table_options
+from storage import InvalidRequest, TableOptions, check_option_of_log, check_table_options, is_of_log
 
 from ..warehouse.catalogs import CATALOG_NAME
 
@@ -52,6 +52,9 @@ def check_setting(key: str, value: str, warehouse: str) -> None:
         own = key.removeprefix(TABLE_DEFAULTS)
         if own == FILE_PATH:
             _check_path(key, value, warehouse)
+        elif is_of_log(own):
+            # Whether options of a log go together is known when a table is made.
+            check_option_of_log(own, value)
         else:
             check_table_options({own: value}, "to be created")
     elif key == RUNTIME_MODE and value not in _MODES:
@@ -68,6 +71,9 @@ def check_key(key: str) -> None:
         return
     if key.startswith(TABLE_DEFAULTS):
         own = key.removeprefix(TABLE_DEFAULTS)
+        if is_of_log(own):
+            check_option_of_log(own, None)
+            return
         # One that has no default is known as well.
         if own != FILE_PATH and (
             TableOptions.default_of(own) or own not in {each["key"] for each in TableOptions.declared()}

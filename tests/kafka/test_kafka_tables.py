@@ -486,3 +486,19 @@ def test_a_change_without_its_key_is_none(session: Session, define: Define, send
     begin = f"'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = '{offsets}'"
     with pytest.raises(CorruptData, match="offset 3 changes a row whose 'id' is NULL"):
         rows(session, f"SELECT * FROM t /*+ OPTIONS({begin}) */")
+
+
+def test_new_tables_get_the_log_that_the_session_says(session: Session, broker: str) -> None:
+    """FLIP-188's `SET 'table-storage.…'`: options of a log go together, and are given one by one."""
+    servers = f"SET 'table-storage.log.kafka.bootstrap.servers' = '{broker}'"
+    made = "CREATE TABLE logged (id INT PRIMARY KEY NOT ENFORCED); INSERT INTO logged VALUES (1)"
+    session.sql(
+        f"SET 'table-storage.log.system' = 'kafka'; {servers}; SET 'table-storage.log.retention' = '1 h'; {made}",
+        "duckdb",
+    )
+    table = session.table("default.logged")
+    assert table.schema.options["log.retention"] == "1 h" and table.log.status().behind == 0
+    session.sql("RESET 'table-storage.log.system'; RESET 'table-storage.log.retention'", "duckdb")
+    for key, value in (("log.system", ""), ("log.retention", "x"), ("kafka.linger.ms", "x"), ("log.nope", "1")):
+        with pytest.raises(StorageError, match=key):
+            session.sql(f"SET 'table-storage.{key}' = '{value}'", "duckdb")
