@@ -46,6 +46,8 @@ _LIBPQ_VALUES: dict[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
+# Of Java's words those that say something without a value.
+_SWITCHES_OF_JAVA = ("ssl", "usessl", "requiressl")
 _SWITCHES = ("sslsni", "sslcompression", "gssdelegation", "keepalives")
 # The parameters of pymysql that a text or a number says, and that contradict nothing that lineage relies on.
 _MYSQL_TEXTS = ("charset", "collation", "sql_mode", "init_command", "unix_socket", "bind_address", "program_name")
@@ -80,7 +82,7 @@ def _split(setting: str, query: str) -> dict[str, str]:
     for part in query.split("&") if query else ():
         name, equals, value = part.partition("=")
         name = unquote_plus(name)
-        if not name.replace("_", "").isalnum() or (not equals and name.lower() not in _known_switches()):
+        if not name.replace("_", "").isalnum() or (not equals and name.lower() not in _SWITCHES_OF_JAVA):
             raise InvalidRequest(
                 f"{setting} has a parameter that is no name=value. Its text is not shown: it may be part of a password, in "
                 "which & is written as %26."
@@ -89,10 +91,6 @@ def _split(setting: str, query: str) -> dict[str, str]:
             raise InvalidRequest(f"{setting} has the parameter {name!r} more than once: leave all but one out.")
         given[name] = unquote_plus(value)
     return given
-
-
-def _known_switches() -> Collection[str]:
-    return "ssl", "usessl", "requiressl"
 
 
 def _of_jdbc_postgresql(setting: str, given: Mapping[str, str]) -> dict[str, str]:

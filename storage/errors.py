@@ -16,6 +16,8 @@ Every error carries one message (what is wrong, what was found, what to do) and 
 raised in a Spark task.
 """
 
+from collections.abc import Iterator
+
 from .redaction import hidden
 
 
@@ -84,3 +86,13 @@ class Unsupported(StorageError):
 
 # After these nobody knows what has been done; after any other error, what the caller asked for last has not been.
 OUTCOME_UNKNOWN = (CommitOutcomeUnknown, StoreUnavailable)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and what it came from, the nearest first."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

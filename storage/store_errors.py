@@ -7,9 +7,10 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import DirectoryInPlace, StorageError, StoreUnavailable
+from .errors import DirectoryInPlace, StorageError, StoreUnavailable, causes
 from .local_file import what_is_in_place
 
 P = ParamSpec("P")
@@ -38,6 +39,8 @@ _CREDENTIALS = (
 )
 _ENDPOINT = "Look at 'endpoint_url' of the storage options, and whether the server can be reached from here."
 _REGION = "Look at 'region_name' in 'client_kwargs' of the storage options: the bucket is in another region."
+# How many errors are looked at of those that one came from.
+_MOST_CAUSES = 10
 _PROXY = (
     "Look at 'proxies' and 'proxies_config' in 'config_kwargs' of the storage options, or at HTTP_PROXY and HTTPS_PROXY of the "
     "environment."
@@ -170,39 +173,31 @@ def _advice(error: BaseException, doing: str) -> str:
 def codes_of(error: BaseException) -> list[str]:
     """What the answer of an object store, or the class of its client's error, calls the error."""
     codes: list[str] = []
-    cause: BaseException | None = error
-    while cause is not None and len(codes) < 10:
+    for cause in causes(error):
         response = getattr(cause, "response", None)
         if isinstance(response, dict):
             codes.append(str(response.get("Error", {}).get("Code")))
         if comes_from_a_store(cause):
             # Time-outs and lost connections of client libraries are errors of the system as well.
             codes += [kind.__name__ for kind in type(cause).__mro__ if kind.__module__.startswith(_CLIENT_LIBRARIES)]
-        cause = cause.__cause__ or cause.__context__
     return codes
 
 
 def _is_of_certificates(error: BaseException) -> bool:
     """Whether a client of HTTP failed at a file of certificates, before it asked anything."""
-    cause: BaseException | None = error
-    for _ in range(10):
-        if isinstance(cause, FileNotFoundError) or type(cause).__module__ == "ssl":
-            return True
-        cause = cause and (cause.__cause__ or cause.__context__)
-    return False
+    return any(
+        isinstance(cause, FileNotFoundError) or type(cause).__module__ == "ssl"
+        for cause in islice(causes(error), _MOST_CAUSES)
+    )
 
 
 def _status_of(error: BaseException) -> int | None:
     """The status by which an object store answered; None if it did not."""
-    cause: BaseException | None = error
-    for _ in range(10):
-        if cause is None:
-            break
+    for cause in islice(causes(error), _MOST_CAUSES):
         response = getattr(cause, "response", None)
         if isinstance(response, dict):
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             return status if isinstance(status, int) else None
-        cause = cause.__cause__ or cause.__context__
     return None
 
 
