@@ -7,7 +7,7 @@ from storage import Verdict
 from .action import Given, Reach, action
 from .kinds import BRANCH, FLAG, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
-from .sentences import merged, replaced
+from .sentences import merged, named_in, replaced
 
 TheTable = Annotated[str, Given(TABLE)]
 TheBranch = Annotated[str, Given(BRANCH, alias_option="--name")]
@@ -48,9 +48,7 @@ def delete_branch(
     """Delete a branch and the files that only it needs."""
     branches = reach.table(table).branches
     there = branches.names()
-    # Names of branches may have commas.
-    parts = [part.strip() for part in branch.split(",") if part.strip()]
-    names = [branch] if branch in there or not parts else list(dict.fromkeys(parts))
+    names = named_in(branch, there)
     # First those that may not be there: NotFound is raised before any other is gone.
     for name in sorted(names, key=lambda name: name in there):
         branches.delete(name)

@@ -6,14 +6,9 @@ from typing import Annotated
 from .action import Given, Reach, action
 from .kinds import FLAG, PARTITIONS, TABLE
 from .outcome import Outcome
-from .sentences import counted
+from .sentences import counted, partition_text
 
 TheTable = Annotated[str, Given(TABLE)]
-
-
-def partition_text(values: Mapping[str, str | None]) -> str:
-    """A partition as its directory is named: `day=2024-05-01/region=eu`."""
-    return "/".join(f"{column}={value}" for column, value in values.items())
 
 
 @action("partition drop", "drop-partition")

@@ -1,6 +1,7 @@
 """What was done to tables and branches, in a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from storage import Snapshot, Verdict
 
@@ -37,6 +38,17 @@ def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[st
         for name, verdict in verdicts.items()
     ]
     return ["table", "verdict", "by snapshot"], rows
+
+
+def partition_text(values: Mapping[str, Any]) -> str:
+    """A partition as people read it: `day=2024-05-01/region=eu`; a null value is NULL."""
+    return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in values.items())
+
+
+def named_in(text: str, there: Sequence[str]) -> list[str]:
+    """The names in a text: itself if it is one of those that are there, which may hold commas; else those between its commas."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [text] if text in there or not parts else list(dict.fromkeys(parts))
 
 
 def counted(count: int, noun: str) -> str:

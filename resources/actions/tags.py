@@ -8,7 +8,7 @@ from storage import InvalidRequest, NotFound, Table
 from .action import Given, Reach, action
 from .kinds import DURATION, FLAG, MOMENT, NAME, NUMBER, TABLE, TAG
 from .outcome import Outcome
-from .sentences import counted
+from .sentences import counted, named_in
 
 _WAS_DAMAGED = " It was damaged; which files it kept cannot be told: `remove-orphan-files` deletes them."
 
@@ -138,13 +138,13 @@ def delete_tag(
 
 def _tags_in(table: Table, text: str) -> list[str]:
     """The names in a text: separated by commas, if it is not the name of a tag itself."""
-    names = list(dict.fromkeys(part.strip() for part in text.split(",")))
-    if len(names) == 1 or table.tags.is_damaged(text):
+    tags = table.tags
+    if "," not in text or tags.is_damaged(text):
         return [text]
     try:
-        return [table.tags.get(text).name]
+        return named_in(text, [tags.get(text).name])
     except NotFound:
-        return names
+        return named_in(text, [])
 
 
 def _named(table: str, tag: str, snapshot_id: int) -> Outcome:

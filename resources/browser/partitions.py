@@ -1,19 +1,13 @@
 """Which partitions of their tables snapshots have written, as their files tell it: also of what Dagster did not make."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from storage import SnapshotRef, StorageError, Table
 
+from ..actions.sentences import partition_text
 from ..session import Session
 from .facts import Place, Platform, place_of
 from .history import Dot, History
-
-
-def shown_partition(partition: Mapping[str, Any]) -> str:
-    """A partition as pages show it, `month=2013-01/carrier=UA`."""
-    return "/".join(f"{name}={'NULL' if value is None else value}" for name, value in partition.items())
 
 
 class PartitionsWritten:
@@ -43,7 +37,7 @@ class PartitionsWritten:
         key = (place, snapshot.identity)
         if key not in self._known:
             try:
-                parts = (shown_partition(partition) for partition, _ in table.changes_by_partition(snapshot))
+                parts = (partition_text(partition) for partition, _ in table.changes_by_partition(snapshot))
                 self._known[key] = " ".join(parts)
             except StorageError:
                 # Its manifests went with a snapshot that has expired, or are damaged, which `check` says.

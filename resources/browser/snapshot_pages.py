@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from lineage import LineageGraph, current_columns, dot, mermaid, offsets_of, topic_texts, trace
 from storage import DEFAULT_CATALOG, InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
+from ..actions.sentences import partition_text
 from ..links.address import command, text_of
 from ..links.shown_text import contains
 from ..session import Session
@@ -23,7 +24,6 @@ from .facts import Platform, place_of
 from .history import Dot, history_of
 from .history_pages import as_csv
 from .lanes import lay_out
-from .partitions import shown_partition
 from .path import path_through
 from .rows_of import change_of
 from .svg import lane_names, picture, standalone
@@ -221,7 +221,7 @@ def _read(session: Session, table: Table, snapshot: Snapshot) -> dict[str, Any]:
         changes = table.changes_of(snapshot)
         if pinned.schema.partition_keys:
             listed = table.changes_by_partition(snapshot)[:_MOST_PARTITIONS]
-            partitions = [(shown_partition(part), each) for part, each in listed]
+            partitions = [(partition_text(part), each) for part, each in listed]
     except NotFound:
         # Its manifests went with a snapshot that has expired.
         changes = None

@@ -5,13 +5,13 @@ import click
 from ..browser.server import serve
 from ..session import Session
 from ..settings import address_of_pages
-from .parameters import Command
+from .parameters import PORT, Command
 from .rendering import console
 
 
 @click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(1, 65535), default=3001, show_default=True)
+@click.option("--port", type=PORT, default=3001, show_default=True)
 @click.option("--dagster-url", default="http://127.0.0.1:3000", show_default=True, help="Where Dagster's UI is.")
 @click.pass_obj
 def browse(session: Session, host: str, port: int, dagster_url: str) -> None:

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+# Ports of TCP that a server can be given.
+PORT = click.IntRange(1, 65535)
+
 
 class Command(click.Command):
     """What every command of `snapline` is: an option is given once, unless it is declared to be repeated."""

@@ -4,13 +4,13 @@ import click
 
 from ..assets.dagster_home import start_ui
 from ..session import Session
-from .parameters import Command
+from .parameters import PORT, Command
 from .rendering import console
 
 
 @click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
+@click.option("--port", type=PORT, default=3000, show_default=True)
 @click.pass_obj
 def ui(session: Session, host: str, port: int) -> None:
     """Open the Dagster UI, with the lineage browser under /snapline/ and the daemon for backfills and schedules."""

@@ -1,16 +1,20 @@
 """What a recovery has left to compute anew, told from the snapshots on its branches."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from storage import NotFound, Snapshot, SnapshotRef
+from storage import NotFound, Snapshot, SnapshotRef, Table
 
 from ..assets.table_asset import TableAsset
 from ..warehouse.snapshot_properties import PARTITIONS_PROPERTY
 from .record import TableRecord
-from .replay import is_written, own_snapshots
+from .replay import is_written, own_snapshots, replayed_until
 from .stages import Recovery
 
 WHOLE = "*"
+_KEPT = 1000
+# Whether two snapshots hold the same rows: by the branch, the first, and the second with its identity.
+_SAME: dict[tuple[str, str, int, int, str], bool] = {}
 
 
 def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str]:
@@ -61,14 +65,42 @@ def _is_mains(recovery: Recovery, name: str, record: TableRecord) -> bool:
 
 
 def _is_current_by_hand(recovery: Recovery, name: str, record: TableRecord, inputs: Collection[str]) -> bool:
-    """Whether a table was written on its branch after all of its inputs: from what the recovery has of them now, or, where a
-    statement read none of them, later; and after a replay that found other rows on main.
+    """Whether a table, or each partition of it that the plan names, was written on its branch after all of its inputs: from
+    what the recovery has of them now, or, where a statement read none of them, later; and after a replay that found other rows
+    on main.
     """
     made = [
         snapshot
         for snapshot in _own_snapshots(recovery, name, record)
         if (snapshot.changes_rows or snapshot.operation == "ROLLBACK") and snapshot.id > (record.replayed_at or 0)
     ]
+    if not record.partitions:
+        return _are_after(recovery, made, inputs)
+    branch = recovery.branched(name)
+    written = {snapshot.id: _written_partitions(branch, snapshot) for snapshot in made}
+    return all(
+        _are_after(recovery, [snapshot for snapshot in made if _holds(written[snapshot.id], wanted)], inputs)
+        for wanted in record.partitions
+    )
+
+
+def _written_partitions(branch: Table, snapshot: Snapshot) -> list[dict[str, Any]] | None:
+    """The partitions that a snapshot has changed; None for all of them."""
+    if snapshot.operation == "ROLLBACK":
+        return None
+    try:
+        return branch.changed_partitions(after=snapshot.id - 1, until=snapshot.id)
+    except NotFound:
+        # What has expired tells nothing of its partitions.
+        return []
+
+
+def _holds(written: list[dict[str, Any]] | None, wanted: Mapping[str, Any]) -> bool:
+    return written is None or dict(wanted) in written
+
+
+def _are_after(recovery: Recovery, made: Sequence[Snapshot], inputs: Collection[str]) -> bool:
+    """Whether there are snapshots, newest first, and they were made after all inputs."""
     if not made:
         return False
     read: dict[tuple[str, str], int] = {}
@@ -96,6 +128,37 @@ def _time_of(recovery: Recovery, ref: SnapshotRef) -> int:
 def has_changed(recovery: Recovery, name: str, record: TableRecord) -> bool:
     """Whether the branch of a table was written to by other than a replay of main."""
     return recovery.is_branched(name) and is_written(recovery.branched(name), record.branch_at)
+
+
+def is_corrected(recovery: Recovery, name: str, record: TableRecord) -> bool:
+    """Whether what was written to the branch of a table has changed any of its rows, and not changed all of them back."""
+    if not has_changed(recovery, name, record):
+        return False
+    branch = recovery.branched(name)
+    try:
+        if record.branch_at is not None and not replayed_until(branch):
+            return not _hold_the_same(branch, record.branch_at, branch.snapshot())
+        # Replays of main have changed rows too: each own snapshot is asked.
+        return any(
+            not _hold_the_same(branch, snapshot.id - 1, snapshot)
+            for snapshot in _own_snapshots(recovery, name, record)
+            if snapshot.changes_rows or snapshot.operation == "ROLLBACK"
+        )
+    except NotFound:
+        # What has expired tells no difference.
+        return True
+
+
+def _hold_the_same(branch: Table, before: int, after: Snapshot | None) -> bool:
+    """Whether two snapshots of a branch hold the same rows; pages ask again and again."""
+    if after is None or before == 0:
+        return False
+    key = (branch.location, str(branch.identifier), before, after.id, after.identity)
+    if key not in _SAME:
+        if len(_SAME) >= _KEPT:
+            _SAME.clear()
+        _SAME[key] = branch.snapshots.hold_the_same(before, after.id)
+    return _SAME[key]
 
 
 def _own_snapshots(recovery: Recovery, name: str, record: TableRecord) -> Iterator[Snapshot]:

@@ -25,7 +25,7 @@ from storage import (
 from ..assets.table_asset import TableAsset
 from ..session import Session
 from .branch_checks import judged_by_checks
-from .left_to_do import WHOLE, has_changed, left_to_do, makings
+from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
 from .replay import is_own
 from .spoilt import ROLLED_BACK, repairs_property
@@ -159,7 +159,13 @@ def is_published(session: Session, recovery: Recovery, name: str) -> bool:
 def uncorrected(recovery: Recovery) -> list[str]:
     """The tables that the recovery is to correct, and that nothing on the branch has corrected yet."""
     tables = recovery.record.tables
-    return [name for name, table in tables.items() if table.corrected and not has_changed(recovery, name, table)]
+    return [name for name, table in tables.items() if table.corrected and not is_corrected(recovery, name, table)]
+
+
+def _with_reason(recovery: Recovery, name: str) -> str:
+    """An uncorrected table, with the reason if statements have been run on it."""
+    in_vain = has_changed(recovery, name, recovery.record.tables[name])
+    return f"{name} (what was run on its branch has left all rows as they were)" if in_vain else name
 
 
 def _judged_complete(
@@ -167,7 +173,7 @@ def _judged_complete(
 ) -> list[str]:
     """What is published in spite of being incomplete. Raises InvalidRequest unless that is allowed."""
     left, wrong = left_to_do(recovery, assets), uncorrected(recovery)
-    reasons = [f"not corrected: {', '.join(wrong)}"] if wrong else []
+    reasons = [f"not corrected: {', '.join(_with_reason(recovery, name) for name in wrong)}"] if wrong else []
     reasons += [f"not computed anew: {', '.join(left)}"] if left else []
     if reasons and not allow_incomplete:
         by_hand = [name for name in left if name not in assets]

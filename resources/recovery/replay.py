@@ -64,10 +64,10 @@ def bring(main: Table, branch: Table, after: int, until: int) -> None:
     InvalidRequest for what cannot be replayed. Nothing is committed then.
     """
     recovery = branch.identifier.branch
-    replayed = _replayed_until(branch)
+    replayed = replayed_until(branch)
 
     def refuse_overtaken(_: Snapshot | None) -> None:
-        if _replayed_until(branch) != replayed:
+        if replayed_until(branch) != replayed:
             raise CommitConflict(
                 f"Another replay of recovery {recovery!r} has brought changes of {main.identifier} to its branch. "
                 "Nothing is committed. Replay again."
@@ -178,7 +178,7 @@ def _takes_back(snapshot: Snapshot) -> bool:
     return snapshot.number(ROLLED_BACK) is not None or snapshot.operation == "REVERT"
 
 
-def _replayed_until(branch: Table) -> int:
+def replayed_until(branch: Table) -> int:
     """The newest snapshot of main whose changes a replay has brought to a branch; 0 if there is none."""
     user = replay_user(branch.identifier.branch)
     return next(

@@ -1,12 +1,12 @@
-"""Whether what an overwrite brings is what is there already, so that nothing need be committed.
+"""Whether an overwrite brings what is there already, so that nothing need be committed, and whether two snapshots hold the same.
 
-The files that were written are compared with those that they would replace, bucket by bucket, and the first difference is
-the answer: numbers of rows that manifests tell first, then rows in their order, and only where the order alone may differ,
-as without a key and after a merge, rows counted. Sums of columns come before that, for they are cheap. What cannot be told for
-sure counts as different: then the commit is made, which is never wrong.
+Files are compared bucket by bucket, and the first difference is the answer: numbers of rows that manifests tell first, then
+rows in their order, and only where the order alone may differ, as without a key and after a merge, rows counted. Sums of columns
+come before that, for they are cheap. What cannot be told for sure counts as different: then the commit is made, which is never
+wrong.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import NotFound
+from ..format.deletion_vector import DeletionVector
 from ..lsm.row_multiset import difference
 from ..lsm.sorted_run import Section, SortedRun, split_into_sections
 from ..metadata.manifest import ManifestEntry
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..read.scan import Scan
 from ..read.split import Split
@@ -89,9 +91,20 @@ def _is_same(store: TableStore, came: Sequence[ManifestEntry], there: Sequence[S
 
     if _is_same_in_order(new_rows(), old_rows()):
         return True
+    return _is_same_counted(store, new_rows, old_rows, there, sum(entry.file.row_count for entry in came))
+
+
+def _is_same_counted(
+    store: TableStore,
+    new_rows: Callable[[], Iterator[pa.RecordBatch]],
+    old_rows: Callable[[], Iterator[pa.RecordBatch]],
+    splits: Sequence[Split],
+    row_count: int,
+) -> bool:
+    """Whether two streams that differ in their order hold the same rows, each as often; False if they are too many to count."""
     # Files of a table with a key come in its order, but what is merged does not.
-    is_ordered = store.schema.primary_keys and not any(split.needs_merge for split in there)
-    if is_ordered or sum(entry.file.row_count for entry in came) > _COUNTED_ROWS:
+    is_ordered = store.schema.primary_keys and not any(split.needs_merge for split in splits)
+    if is_ordered or row_count > _COUNTED_ROWS:
         return False
     schema = store.schema.to_arrow()
     new, old = (_bits(pa.Table.from_batches(rows, schema)) for rows in (new_rows(), old_rows()))
@@ -99,6 +112,48 @@ def _is_same(store: TableStore, came: Sequence[ManifestEntry], there: Sequence[S
         return False
     gone, more = difference(old, new)
     return not gone.num_rows and not more.num_rows
+
+
+def hold_the_same(store: TableStore, before: Snapshot, after: Snapshot) -> bool:
+    """Whether two snapshots hold the same rows, each as often, under the table's newest columns: only buckets whose files differ
+    are read, up to their first difference. NotFound if one of them has expired.
+    """
+    sides = [_by_place(store, snapshot) for snapshot in (before, after)]
+    old, new = sides
+    places = [where for where in old.keys() | new.keys() if _files(old.get(where, [])) != _files(new.get(where, []))]
+    return all(_hold_the_same(store, old.get(where, []), new.get(where, [])) for where in places)
+
+
+def _by_place(store: TableStore, snapshot: Snapshot) -> dict[object, list[Split]]:
+    """The splits of each bucket, with rows that no compaction has lifted yet."""
+    places: dict[object, list[Split]] = {}
+    for split in Scan(store, snapshot, lowest_level=0).splits:
+        places.setdefault((split.partition, split.bucket), []).append(split)
+    return places
+
+
+def _files(splits: Sequence[Split]) -> set[tuple[str, DeletionVector | None]]:
+    """What rows come from: the files, each with what is left out of it."""
+    return {
+        (file.name, split.deletion_vectors.get(file.name))
+        for split in splits
+        for section in split.sections
+        for file in section.files
+    }
+
+
+def _hold_the_same(store: TableStore, old: Sequence[Split], new: Sequence[Split]) -> bool:
+    both = [*old, *new]
+    counts = [sum(split.row_count_unmerged for split in side) for side in (old, new)]
+    if counts[0] != counts[1] and all(split.row_count_is_exact for split in both):
+        return False
+
+    def rows(side: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        return (batch for split in side for batch in split.read(use_threads=True))
+
+    if _is_same_in_order(rows(new), rows(old)):
+        return True
+    return _is_same_counted(store, lambda: rows(new), lambda: rows(old), both, max(counts))
 
 
 def _is_same_in_order(batches: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> bool:

@@ -1,6 +1,7 @@
 """Imports go downwards only, and the front doors offer what the documentation promises."""
 
 import ast
+import functools
 import graphlib
 import os
 import re
@@ -150,13 +151,20 @@ def modules() -> list[Path]:
     return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
-def imports(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[list[str], str, int]]:
+@functools.cache
+def imports(path: Path, *, at_run_time: bool = False) -> list[tuple[list[str], str, int]]:
     """What a module imports: the absolute dotted parts, the written text, the line."""
+    return [*_imports(path, at_run_time=at_run_time)]
+
+
+def _imports(path: Path, *, at_run_time: bool) -> Iterator[tuple[list[str], str, int]]:
     package = list(path.relative_to(ROOT).parts[:-1])
     tree = ast.parse(path.read_text())
-    for_types = {id(inner) for node in ast.walk(tree) if _is_for_types(node) for inner in ast.walk(node)}
+    for_types = {
+        id(inner) for node in (ast.walk(tree) if at_run_time else ()) if _is_for_types(node) for inner in ast.walk(node)
+    }
     for node in ast.walk(tree):
-        if at_run_time and id(node) in for_types:
+        if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
             for alias in node.names:

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 
 from lineage import sources_property
 from resources import Session
+from resources.actions.sentences import partition_text
 from resources.browser.app import browser_app
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
 from resources.browser.lanes import lay_out
-from resources.browser.partitions import shown_partition
 from resources.browser.spoilt import damage_of
 from resources.browser.table_graph import TableNode
 from resources.browser.table_svg import _said
@@ -225,7 +225,7 @@ def test_a_table_whose_changes_have_expired_is_not_called_empty(session: Session
 
 
 def test_a_partition_of_null_is_called_null() -> None:
-    assert shown_partition({"p": None, "q": "None"}) == "p=NULL/q=None"
+    assert partition_text({"p": None, "q": "None"}) == "p=NULL/q=None"
 
 
 def test_a_commit_that_nobody_has_named_has_no_job(session: Session, client: TestClient) -> None:

@@ -8,7 +8,7 @@ from resources import Session
 from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.left_to_do import left_to_do
-from resources.recovery.publish import publish
+from resources.recovery.publish import publish, uncorrected
 from storage import InvalidRequest, NotFound
 
 SUM = "INSERT OVERWRITE d.sums SELECT 0, sum(v) FROM d.raw"
@@ -209,3 +209,57 @@ def test_what_has_expired_is_not_gone_back_to_but_corrected_as_is_said(session: 
         recovery.undo_bad()
     assert recovery.correct("DELETE FROM d.aged WHERE k = 2")
     assert recovery.table("d.aged").to_arrow()["k"].to_pylist() == [1]
+
+
+def test_each_partition_of_the_plan_is_left_until_it_is_written(session: Session) -> None:
+    session.catalog.create_database("d")
+    for name in ("raw", "mart"):
+        session.sql(
+            f"CREATE TABLE d.{name} (id INT, v INT, day DATE, PRIMARY KEY (id, day) NOT ENFORCED) PARTITIONED BY (day)",
+            "duckdb",
+        )
+    session.sql("INSERT INTO d.raw VALUES (1, 1, DATE '2024-05-01')", "duckdb")
+    session.sql("INSERT INTO d.raw VALUES (2, -9, DATE '2024-05-02'), (3, 3, DATE '2024-05-03')", "duckdb")
+    mart = "INSERT OVERWRITE d.mart SELECT id, v * 10, day FROM d.raw"
+    session.sql(mart, "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("d.raw@2")))
+    recovery.correct("DELETE FROM d.raw WHERE id = 2")
+    # The overwrite is dynamic: the day without rows keeps those that it had.
+    recovery.correct(mart)
+    assert left_to_do(recovery, {}) == ["d.mart"]
+    with pytest.raises(InvalidRequest, match=r"not computed anew: d\.mart"):
+        publish(session, recovery, {})
+    recovery.correct("DELETE FROM d.mart WHERE day = DATE '2024-05-02'")
+    assert left_to_do(recovery, {}) == []
+    publish(session, recovery, {})
+    assert session.sql("SELECT id FROM d.mart ORDER BY id", "duckdb").to_arrow()["id"].to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "UPDATE d.raw SET v = v",
+        "INSERT INTO d.raw VALUES (3, 999999)",
+        "ALTER TABLE d.raw ADD COLUMN e INT; UPDATE d.raw SET e = 1; CALL sys.rollback(table => 'd.raw', version => '2')",
+    ],
+)
+def test_what_leaves_all_rows_as_they_were_corrects_nothing(
+    session: Session, recovery: Recovery, statements: str
+) -> None:
+    recovery.correct(f"{statements}; {SUM}; {MART}")
+    with pytest.raises(InvalidRequest, match=r"not corrected: d\.raw \(what was run on its branch has left all rows"):
+        publish(session, recovery, {})
+    # Neither does what takes its own change back,
+    recovery.correct(f"UPDATE d.raw SET v = 5; CALL sys.rollback(table => 'd.raw', version => '2'); {SUM}; {MART}")
+    assert uncorrected(recovery) == ["d.raw"]
+
+
+def test_what_production_wrote_meanwhile_is_no_correction(session: Session, recovery: Recovery) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = v; {SUM}; {MART}")
+    session.sql("INSERT INTO d.raw VALUES (4, 4000)", "duckdb")
+    recovery.replay()
+    recovery.correct(f"{SUM}; {MART}")
+    assert uncorrected(recovery) == ["d.raw"]
+    recovery.correct(f"UPDATE d.raw SET v = 3 WHERE k = 3; {SUM}; {MART}")
+    publish(session, recovery, {})
+    assert value(session, "d.sums") == 4006
