@@ -23,7 +23,7 @@ from ..warehouse.row_comparison import compare_rows
 from .completion import complete_table
 from .output import format_option, print_listing, print_outcome, say_unknown
 from .parameters import Command, Timestamp
-from .rendering import print_rows
+from .rendering import print_rows, say
 
 Direction = Literal["up", "down"]
 _FORMATS = ("tree", "table", "json", "csv", "mermaid", "dot")
@@ -141,7 +141,7 @@ def _write_page(question: Question, target: str, page: str) -> None:
     ref = _known_ref(question.session, target)
     html = alone_page(question.session, ref, question.direction or "both", question.hops)
     Path(page).write_text(html, encoding="utf-8")
-    click.echo(f"The history of {ref} is in {page}.")
+    say(f"The history of {ref} is in {page}.")
 
 
 def _print_graphs(question: Question, target: str) -> None:
@@ -153,13 +153,13 @@ def _print_graphs(question: Question, target: str) -> None:
     form = question.form or "tree"
     listed = [row for graph in graphs for row in rows(graph)]
     if form == "json":
-        click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
     elif form in ("table", "csv"):
         names = list(listed[0]) if listed else ["snapshot"]
         print_listing(names, [tuple(row.values()) for row in listed], form)
     else:
         for graph in graphs:
-            click.echo(_drawn(session, graph, form))
+            say(_drawn(session, graph, form))
 
 
 def _drawn(session: Session, graph: LineageGraph, form: str) -> str:
@@ -180,9 +180,9 @@ def _print_comparison(question: Question, left_text: str, right_text: str) -> No
     differences = compare_rows(session, left, right)
     # For programs the list alone stands on standard output.
     beside = form != "table"
-    click.echo(compared.describe(), err=beside)
+    say(compared.describe(), err=beside)
     print_listing(["snapshot", "in the ancestry of"], listed, form)
-    click.echo(f"Rows: {differences.describe()}.", err=beside)
+    say(f"Rows: {differences.describe()}.", err=beside)
     examples = None if differences.comparison is None else differences.comparison.examples
     if not beside and examples is not None and examples.num_rows:
         print_rows(examples, "table")
@@ -192,7 +192,7 @@ def _known_ref(session: Session, target: str) -> SnapshotRef:
     """The snapshot that a target names; if it cannot be read any more, that is said beside the answer."""
     ref = session.known_ref(target)
     if fate := session.fate(ref):
-        click.echo(f"Snapshot {ref} is {fate}: this is what lineage knows of it.", err=True)
+        say(f"Snapshot {ref} is {fate}: this is what lineage knows of it.", err=True)
     return ref
 
 
@@ -249,7 +249,7 @@ def freshness(session: Session, table: str, form: str) -> None:
     ]
     print_listing(["source", "made from", "newest", "changes behind", "time behind"], listed, form)
     for line in damaged:
-        click.echo(line, err=True)
+        say(line, err=True)
     if damaged:
         sys.exit(1)
 

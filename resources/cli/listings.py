@@ -16,6 +16,7 @@ from ..warehouse.catalogs import CATALOG_NAME
 from .completion import complete_table
 from .output import format_option, print_listing
 from .parameters import Command
+from .rendering import say
 
 table_argument = click.argument("table", shell_complete=complete_table)
 
@@ -54,7 +55,7 @@ def tables(session: Session, database: str | None, counts: bool, form: str) -> N
     print_listing(names, rows, form)
     _tell_unknown([row[2] for row in rows])
     for name, why in damaged.items():
-        click.echo(f"{name}: {why}", err=form != "table")
+        say(f"{name}: {why}", err=form != "table")
     if damaged:
         sys.exit(1)
 
@@ -100,7 +101,7 @@ def snapshots(session: Session, table: str, form: str) -> None:
         stores = session.stores_to_ask(CATALOG_NAME)
     except LineageUnavailable as error:
         # What a snapshot itself says of its sources is as good, but for tables renamed since.
-        click.echo(f"Warning: {error}", err=True)
+        say(f"Warning: {error}", err=True)
         stores = None
     rows = []
     for snapshot in opened.snapshots.backwards():
@@ -176,9 +177,7 @@ def _rows(table: Table, snapshot: Snapshot | None, counts: bool, form: str) -> i
 
 def _tell_unknown(counts: Sequence[object]) -> None:
     if _UNKNOWN in counts:
-        click.echo(
-            "Rows are unknown where files have to be merged: there are at most as many as records. --count reads them."
-        )
+        say("Rows are unknown where files have to be merged: there are at most as many as records. --count reads them.")
 
 
 def _roles(table: Table, column: str) -> str:

@@ -11,7 +11,7 @@ from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.forks import Forks
 from ..warehouse.silent_catalogs import past_silent_catalogs, silent_catalogs
-from .rendering import FORMATS, console, print_objects, print_rows, rendered_table
+from .rendering import FORMATS, console, print_objects, print_rows, rendered_table, say
 
 format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True
@@ -44,7 +44,7 @@ def say_unknown(session: Session) -> None:
     # Whoever has answered has brought lineage up to date.
     past = past_silent_catalogs(session, session.stores_to_ask(tables={}), Forks(session.catalog_of).of)
     names = ", ".join(name.removeprefix(f"{CATALOG_NAME}.") for name in past)
-    click.echo(
+    say(
         f"Of the tables of {', '.join(silent)} nothing is known: no lineage of snapshots is recorded there (option "
         f"'data-lineage').{f' Nor of what was made from them: {names}.' if names else ''}",
         err=True,
@@ -53,8 +53,8 @@ def say_unknown(session: Session) -> None:
 
 def _print_for_people(outcome: Outcome) -> None:
     for line in outcome.lines:
-        click.echo(line)
+        say(line)
     if outcome.message:
-        click.echo(outcome.message)
+        say(outcome.message)
     elif not outcome.lines:
         console().print(rendered_table(outcome.columns, outcome.rows))

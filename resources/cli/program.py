@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import click
 
 from storage import StorageError
 
+from ..links.shown_text import in_terminal
 from .root import cli
 
 
@@ -39,6 +41,8 @@ def _leave(exit_codes: Sequence[int]) -> None:
 
 def answer() -> NoReturn:
     """Obey the command line and exit: 0, 1 for what was found broken, 2 for an error: a line, as JSON with `--format json`."""
+    assert logging.lastResort is not None
+    logging.lastResort.setFormatter(_TerminalFormatter())
     try:
         code = cli.main(prog_name="snapline", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -64,8 +68,16 @@ def answer() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+class _TerminalFormatter(logging.Formatter):
+    """Warnings, with what a terminal would obey spelt out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record."""
+        return in_terminal(super().format(record))
+
+
 def _fail(message: str) -> NoReturn:
-    line = " ".join(message.split())
+    line = in_terminal(" ".join(message.split()))
     wants_json = "--format=json" in sys.argv or ("--format", "json") in pairwise(sys.argv)
     print(json.dumps({"error": line}) if wants_json else f"Error: {line}", file=sys.stderr)
     sys.exit(2)

@@ -24,7 +24,7 @@ from ..session import Session
 from .error_log import errors_into
 from .output import format_option, print_listing, print_outcome, say_unknown
 from .parameters import OrderedGroup, Timestamp
-from .rendering import console, print_rows
+from .rendering import console, print_rows, say
 
 branch_argument = click.argument("branch")
 
@@ -73,7 +73,7 @@ def _print_plan(planned: RecoveryPlan, form: str) -> None:
 
 def _say(text: str, form: str) -> None:
     """Print a sentence beside rows; for programs the rows alone stand on standard output."""
-    click.echo(text, err=form != "table")
+    say(text, err=form != "table")
 
 
 @recovery.command()

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from storage import InvalidRequest, is_variant
+
+from ..links.shown_text import in_terminal
 
 FORMATS = ("table", "json", "csv")
 # A pipe or a file has no width to fit into.
@@ -25,14 +29,20 @@ def console() -> Console:
 
 def rendered_table(names: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> RichTable:
     """A table to print; columns of numbers stand to the right."""
-    table = RichTable(title=title, title_justify="left", header_style="bold", box=box.ROUNDED)
+    shown_title = None if title is None else Text(in_terminal(title))
+    table = RichTable(title=shown_title, title_justify="left", header_style="bold", box=box.ROUNDED)
     for index, name in enumerate(names):
         values = [row[index] for row in rows]
         numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(in_terminal(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_text(value) for value in row))
     return table
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text as it is, but for what a terminal would obey: names and values of tables are other people's."""
+    click.echo(in_terminal(text), err=err)
 
 
 def print_rows(rows: pa.Table, form: str) -> None:
@@ -128,11 +138,10 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> Text:
     if value is None:
-        return "[dim]null[/]"
+        return Text("null", style="dim")
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return Text(f"{value:.6g}")
     plain = _plain(value)
-    text = json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
-    return text.replace("[", "\\[")
+    return Text(in_terminal(json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)))

@@ -9,7 +9,7 @@ from ..spark_session import start_spark
 from .completion import complete_table
 from .output import format_option, print_listing
 from .parameters import Command
-from .rendering import print_rows
+from .rendering import print_rows, say
 
 
 @click.command(cls=Command)
@@ -28,14 +28,14 @@ def reproduce(session: Session, target: str, engine: str | None, keep: bool, for
         session.ref(target), engine=engine, keep=keep
     )
     for warning in reproduced.warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        say(f"Warning: {warning}", err=True)
     comparison = reproduced.comparison
     if form == "table":
-        click.echo(f"{reproduced.ref}: {comparison.describe()}")
+        say(f"{reproduced.ref}: {comparison.describe()}")
         if not comparison.identical and comparison.examples is not None:
             print_rows(comparison.examples, "table")
         if reproduced.branch:
-            click.echo(f"The rows are on the branch {reproduced.branch}.")
+            say(f"The rows are on the branch {reproduced.branch}.")
     else:
         row = (str(reproduced.ref), comparison.identical, comparison.describe(), reproduced.branch or None)
         print_listing(["snapshot", "identical", "difference", "branch"], [row], form)

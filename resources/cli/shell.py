@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from storage import StorageError
 
+from ..links.shown_text import in_terminal
 from ..private_files import make_private_directory, write_private
 from ..sql.ends import is_ended
 from ..sql.procedures import PROCEDURES
 from ..sql.result import Result
 from ..sql.statements import Statements
-from .rendering import print_rows
+from .rendering import print_rows, say
 
 _WORDS = (
     "ALTER TABLE",
@@ -54,11 +56,11 @@ def print_results(results: Iterable[Result], form: str, console: Console) -> Non
     going_on: list[Result] = []
     for result in results:
         if result.stream is None and result.rows is None and result.frame is None:
-            console.print(result.message, highlight=False)
+            say(result.message)
         elif result.stream is None:
             print_rows(result.to_arrow(), form)
         else:
-            console.print(result.message)
+            say(result.message)
             if result.ends:
                 _wait(result, console)
             else:
@@ -105,7 +107,7 @@ def _run(statements: Statements, text: str, engine: str, form: str, console: Con
             print_results(statements.each(text, engine), form, console)
         console.print(f"[dim]{time.monotonic() - start:.2f} s[/]")
     except StorageError as error:
-        console.print(f"[red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("Error:", "red"), f" {in_terminal(str(error))}"), soft_wrap=True)
     except KeyboardInterrupt:
         console.print("stopped")
 

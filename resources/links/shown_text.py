@@ -10,12 +10,25 @@ from markupsafe import Markup
 
 # U+2068 and U+2069 keep what is between them from turning around what stands beside it, in text and in attributes alike.
 _APART, _END = "\u2068", "\u2069"
+_DIRECTIONS = "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def is_unseen(character: str) -> bool:
     """Whether a character cannot be seen, or changes how others are: controls, formats, directions."""
     return character not in "\n\t" and category(character) in _UNSEEN
+
+
+def in_terminal(text: str) -> str:
+    r"""The text with what a terminal would obey, or what turns a line around, as `\u001b`. Joined emoji stay as they are."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        _escaped(each)
+        if each not in "\n\t" and (each in _DIRECTIONS or category(each) in ("Cc", "Cs", "Zl", "Zp"))
+        else each
+        for each in text
+    )
 
 
 def spelt_out(text: str) -> str:
