@@ -45,11 +45,17 @@ def mermaid(graph: LineageGraph, besides: Iterable[SnapshotRef] = (), note: _Not
     refs = sorted({graph.root, *graph.snapshots, *besides})
     names = {ref: f"s{index}" for index, ref in enumerate(refs)}
     lines = ["flowchart LR"]
-    lines += [f'    {name}["{_noted(ref, note)}"]' for ref, name in names.items()]
+    lines += [f'    {name}["{_in_mermaid(_noted(ref, note))}"]' for ref, name in names.items()]
     lines += [f"    {names[edge.source]} --> {names[edge.sink]}" for edge in graph.edges]
     for index, (text, sink) in enumerate(_topics_of(graph)):
-        lines += [f'    t{index}[("{text.replace(chr(34), "#quot;")}")]', f"    t{index} --> {names[sink]}"]
+        lines += [f'    t{index}[("{_in_mermaid(text)}")]', f"    t{index} --> {names[sink]}"]
     return "\n".join(lines)
+
+
+def _in_mermaid(text: str) -> str:
+    """A label, in which Mermaid reads what HTML would, and its own codes."""
+    codes = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
+    return "".join(codes.get(each, each) for each in text)
 
 
 def dot(graph: LineageGraph, besides: Iterable[SnapshotRef] = (), note: _Note = lambda _: "") -> str:

@@ -45,6 +45,16 @@ def partition_text(values: Mapping[str, Any]) -> str:
     return "/".join(f"{column}={'NULL' if value is None else value}" for column, value in values.items())
 
 
+def short_partition(values: Mapping[str, Any]) -> str:
+    """A partition in a list of them: the value alone where there is one column; an empty text as quotes."""
+    texts = {column: "''" if value == "" else value for column, value in values.items()}
+    return (
+        partition_text(texts)
+        if len(texts) > 1
+        else "".join("NULL" if each is None else str(each) for each in texts.values())
+    )
+
+
 def named_in(text: str, there: Sequence[str]) -> list[str]:
     """The names in a text: itself if it is one of those that are there, which may hold commas; else those between its commas."""
     parts = [part.strip() for part in text.split(",") if part.strip()]

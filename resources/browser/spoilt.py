@@ -10,7 +10,7 @@ from math import inf
 from lineage import LineageUnavailable, impact, sinks_at
 from storage import InvalidRequest, NotFound, Snapshot, SnapshotRef, StorageError, Table
 
-from ..links.shown_text import values_text
+from ..actions.sentences import short_partition
 from ..recovery.made_good import made_good
 from ..recovery.spoilt import ROLLED_BACK, Spoilt
 from ..session import Session
@@ -232,7 +232,7 @@ def _partitions_and_rows(table: Table, first: SnapshotRef) -> tuple[tuple[str, .
         # Once the first one has expired, nobody can say which partitions it, and those after it, changed.
         return None, table.count()
     changed = table.changed_partitions(after=None if before is None else before.id)
-    names = tuple(values_text(partition.values()) for partition in changed)
+    names = tuple(short_partition(partition) for partition in changed)
     return names, _rows_of(table, changed)
 
 

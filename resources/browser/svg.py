@@ -115,7 +115,7 @@ def shown_time(time_ms: int) -> str:
 
 def _svg(width: int, height: int, body: str, classes: str) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="{classes}" role="img" aria-label="History of tables" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{classes}" role="group" aria-label="History of tables" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}</svg>'
     )
 

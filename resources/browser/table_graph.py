@@ -1,7 +1,7 @@
 """Which tables are made from which, with what there is to say of each: the newest snapshot, its rows, how far it is behind."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,8 @@ class TableNode:
     the table has, None where metadata do not tell; `records`: those of its files, of which rows of one key are merged.
 
     `behind`: how many changes of the tables that it was made from directly came after what it was made from, tables that are
-    gone left out for what those were made from; None if it says of none. `recoveries`: those that are open. `state`:
+    gone left out for what those were made from; None if it says of none. `sources_behind`: how many tables before it, over any
+    number of hops, are behind themselves. `recoveries`: those that are open. `state`:
     `dropped`, `damaged`, or empty.
     """
 
@@ -43,6 +44,7 @@ class TableNode:
     state: str = ""
     members: int = 0
     records: int = 0
+    sources_behind: int = 0
 
     @property
     def shown(self) -> str:
@@ -72,8 +74,18 @@ class TableGraph:
         names = {start}
         for near, way in ((1, "up"), (0, "down")):
             if direction in (way, "both"):
-                names |= self._reached(start, near, hops)
+                names |= _reached(start, self._following(near), hops)
         return self._only(names)
+
+    def with_sources_behind(self) -> "TableGraph":
+        """The same, each table with how many of those before it are behind."""
+        behind = {node.name for node in self.nodes if node.behind}
+        if not behind:
+            return self
+        sources = self._following(1)
+        before = {node.name: _reached(node.name, sources, None) - {node.name} for node in self.nodes}
+        nodes = (replace(node, sources_behind=len(before[node.name] & behind)) for node in self.nodes)
+        return replace(self, nodes=tuple(nodes))
 
     def matching(self, text: str) -> "TableGraph":
         """The tables whose name contains a text."""
@@ -109,17 +121,22 @@ class TableGraph:
         edges = tuple(edge for edge in self.edges if edge[0] in names and edge[1] in names)
         return replace(self, nodes=tuple(node for node in self.nodes if node.name in names), edges=edges)
 
-    def _reached(self, start: Name, near: int, hops: int | None) -> set[Name]:
+    def _following(self, near: int) -> dict[Name, list[Name]]:
+        """For each table those at the other end of its edges; `near`: which end is its own."""
         following: dict[Name, list[Name]] = {}
         for edge in self.edges:
             following.setdefault(edge[near], []).append(edge[1 - near])
-        seen = {start}
-        frontier = {start}
-        while frontier and (hops is None or hops > 0):
-            hops = None if hops is None else hops - 1
-            frontier = {other for name in frontier for other in following.get(name, ())} - seen
-            seen |= frontier
-        return seen
+        return following
+
+
+def _reached(start: Name, following: Mapping[Name, Sequence[Name]], hops: int | None) -> set[Name]:
+    seen = {start}
+    frontier = {start}
+    while frontier and (hops is None or hops > 0):
+        hops = None if hops is None else hops - 1
+        frontier = {other for name in frontier for other in following.get(name, ())} - seen
+        seen |= frontier
+    return seen
 
 
 # What tables are listed by; None where a cell is empty.
@@ -149,7 +166,8 @@ def table_graph(platform: Platform, at_ms: int | None = None) -> TableGraph:
     nodes = (_node(platform, name, tuple(sorted(branches.get(name, ()))), at_ms, sources) for name in sorted(names))
     kept = tuple(node for node in nodes if at_ms is None or node.latest is not None)
     shown = {node.name for node in kept}
-    return TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
+    graph = TableGraph(kept, tuple(sorted(edge for edge in edges if edge[0] in shown and edge[1] in shown)))
+    return graph.with_sources_behind()
 
 
 class TableGraphs:

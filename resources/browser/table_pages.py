@@ -26,7 +26,12 @@ _COLUMNS = (
     ("committed (UTC)", "committed", False, "when the newest change was committed"),
     ("rows", "rows", True, "at most as many as records; empty where reading them all alone would tell"),
     ("records", "records", True, "of files, before rows of a key are merged"),
-    ("changes behind", "behind", True, "changes of the tables it was made from that came after what it was made from"),
+    (
+        "changes behind",
+        "behind",
+        True,
+        "changes that came after what it was made from, of the tables it was made from directly",
+    ),
     ("branches", "branches", True, "besides main"),
     ("tags", "tags", True, "of main"),
     ("open recoveries", "recoveries", False, "in which the table is being repaired"),

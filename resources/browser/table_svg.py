@@ -35,7 +35,7 @@ def table_picture(graph: TableGraph, base: str, view: View) -> str:
     lines = "".join(_edge(chain, tops) for chain in layout.chains)
     boxes = "".join(_box(node, *places[node.name], base, view) for node in graph.nodes)
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" class="tables" role="img" aria-label="Tables and what they are made from" '
+        '<svg xmlns="http://www.w3.org/2000/svg" class="tables" role="group" aria-label="Tables and what they are made from" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{lines}{boxes}</svg>'
     )
 
@@ -71,7 +71,7 @@ def _box(node: TableNode, x: int, y: int, base: str, view: View) -> str:
     is_found = view.find and is_named(node.name, view.find)
     classes = ["box", *([node.state] if node.state else []), *(["found"] if is_found else [])]
     classes += ["mending"] if node.recoveries else []
-    classes += ["behind"] if node.behind else []
+    classes += ["behind"] if node.behind or node.sources_behind else []
     classes += ["focus"] if view.focus == ".".join(node.name) else []
     text = _short(node.shown, 30)
     return (
@@ -95,11 +95,13 @@ def _said(node: TableNode, most: int = 1_000) -> str:
     parts = [f"@{node.latest.snapshot_id}", f"{count:,} {what}{'s' * (count != 1)}"]
     if node.behind:
         parts.append(f"{node.behind} behind")
+    elif node.sources_behind:
+        parts.append(f"{node.sources_behind} before it behind")
     if node.recoveries:
         parts.append("in recovery")
     elif node.branches:
         parts.append(f"{len(node.branches)} branch{'es' * (len(node.branches) > 1)}")
-    if node.time_ms and not node.behind:
+    if node.time_ms and not (node.behind or node.sources_behind):
         parts.append(shown_time(node.time_ms)[:10])
     while len(parts) > 2 and len(" · ".join(parts)) > most:
         parts.pop()

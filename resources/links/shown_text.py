@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterable
 from html import escape
 from unicodedata import bidirectional, category
 
@@ -34,11 +33,6 @@ def in_terminal(text: str) -> str:
 def spelt_out(text: str) -> str:
     r"""The text with what cannot be seen as `\u202e`."""
     return "".join(_escaped(each) if is_unseen(each) else each for each in text)
-
-
-def values_text(values: Iterable[object]) -> str:
-    """The values of a partition, with commas between: NULL, and an empty text as quotes."""
-    return ", ".join("NULL" if value is None else "''" if value == "" else str(value) for value in values)
 
 
 def contains(text: str, wanted: str) -> bool:

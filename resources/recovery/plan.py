@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lineage import LineageStore, LineageUnavailable, impact, was_replaced
 from storage import InvalidRequest, NotFound, SnapshotRef, StorageError, Table, name_and_version
 
-from ..links.shown_text import values_text
+from ..actions.sentences import short_partition
 from ..session import Session
 from ..warehouse.catalogs import CATALOG_NAME
 from ..warehouse.forks import Forks
@@ -57,7 +57,7 @@ class PlannedTable:
             return "is corrected"
         if self.partitions is None:
             return "is computed anew"
-        shown = [values_text(partition.values()) for partition in self.partitions]
+        shown = [short_partition(partition) for partition in self.partitions]
         listed = f"{shown[0]} … {shown[-1]}" if len(shown) > 3 else ", ".join(shown) or "none"
         verb = "partition is" if len(shown) == 1 else "partitions are"
         return f"{len(shown)} {verb} computed anew: {listed}"

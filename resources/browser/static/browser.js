@@ -212,6 +212,11 @@ function browse(arcs) {
   const at = document.querySelector("input[name=at]");
   slider.disabled = false;
   if (at?.value) showMoment(at.value);
+  // What stands beside the slider is what a screen reader says of it.
+  function sayMoment(text) {
+    moment.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  }
   function shade(count, until) {
     const edge = count >= dots.length ? width : x[count] - 9;
     later.setAttribute("x", edge);
@@ -227,14 +232,14 @@ function browse(arcs) {
     const count = first < 0 ? dots.length : first;
     at.value = asked;
     slider.value = count;
-    moment.textContent = asked ? asked.replace("T", " ") + " UTC" : "now";
+    sayMoment(asked ? asked.replace("T", " ") + " UTC" : "now");
     shade(count, until);
   }
   slider.addEventListener("input", () => {
     const count = Number(slider.value);
     const time = count >= dots.length ? "" : count > 0 ? timeOf(count - 1) : timeOf(0, -1);
     shade(count, time ? Date.parse(time.replace(" ", "T") + "Z") : Infinity);
-    moment.textContent = time ? time + " UTC" : "now";
+    sayMoment(time ? time + " UTC" : "now");
     if (alone) return;
     at.value = time.replace(" ", "T");
     const address = new URL(location.href);
