@@ -71,7 +71,12 @@ def publish(
     session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
     heads = {name: _head(recovery.branched(name)) for name in tables}
-    overrides = _judged_complete(recovery, assets, allow_incomplete, words)
+    try:
+        overrides = _judged_complete(recovery, assets, allow_incomplete, words)
+    except InvalidRequest:
+        # Who drops it takes its branches away: then that is the reason.
+        Recovery.open(session, recovery.branch).as_seen()
+        raise
     overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
     overrides += _judged_ahead(session, recovery, assets, discard_main, words)
     verdicts: dict[str, Verdict] = {}

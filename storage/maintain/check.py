@@ -4,6 +4,7 @@ Reads every file of metadata of every branch, from disk. `deep` opens every data
 and reads all of it. A file that is damaged is a line of the result, and not the end of the walk. Changes nothing.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +47,7 @@ from .findings import BrokenInvariant, FailedWork, KeptAside, Report, Unfinished
 from .lost_schema import refuse_lost_branches
 from .outdated import misread_by_java
 from .stand_in import kept_aside
-from .tagging import ahead_by_name, is_ahead
+from .tagging import ahead_by_name, is_ahead, made_too_early
 from .unfinished import unfinished
 from .unmergeable import unmergeable_rows
 
@@ -148,6 +149,7 @@ class _BranchCheck:
         self._seen_files = seen
         self._read: dict[str, tuple[Any, ...] | None] = {}
         self._ahead_by_name: frozenset[str] = frozenset()
+        self._history: list[Snapshot] = []
 
     def run(self) -> None:
         store, attempt = self._store, self._report.attempt
@@ -163,6 +165,7 @@ class _BranchCheck:
             attempt(f"commit ids {name}", lambda: store.committed.read(name))  # noqa: B023
         attempt("snapshots", self._snapshots)
         self._ahead_by_name = frozenset(attempt("tags", lambda: ahead_by_name(store)) or ())
+        attempt("tags", self._early_tags)
         for name in attempt("tags", store.tags.names) or ():
             tag = attempt(f"tag {name}", lambda: store.tags.get(name))  # noqa: B023
             if tag is not None:
@@ -212,6 +215,7 @@ class _BranchCheck:
             number: self._report.attempt(f"snapshot {number}", lambda: store.snapshots.get(number))  # noqa: B023
             for number in ids
         }
+        self._history = [snapshot for snapshot in read.values() if snapshot is not None]
         # Below the earliest lies what writers who died had created at numbers that had expired: cleaning takes it away.
         earliest = store.file_io.read_number(f"{store.paths.snapshot_directory}/EARLIEST") or 0
         for before, after in pairwise(store.snapshots.listed_ids()):
@@ -244,6 +248,18 @@ class _BranchCheck:
                 where,
                 "a clock that was ahead has made it: its age counts from when its file was written, and it goes before others "
                 "if there are more than tag.num-retained-max",
+            )
+
+    def _early_tags(self) -> None:
+        store = self._store
+        for name, snapshot in made_too_early(store, self._history).items():
+            again = (
+                f"{shlex.quote(str(store.identifier))} --name {shlex.quote(name)} --snapshot {snapshot.id} --replace"
+            )
+            self._broken(
+                f"tag {name}",
+                "a clock that was ahead has made it before its period was over: it lacks what came since. Once that is over, let "
+                f"it name the last snapshot from before its end, which is {snapshot.id} by now: snapline create-tag {again}",
             )
 
     def _tagged(self, tag: Tag) -> Snapshot:

@@ -5,7 +5,7 @@ is made: by the next commit, or by a schedule. Source: the tag document, and `do
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -59,6 +59,11 @@ def last_period(options: TableOptions, now: dt.datetime) -> Period | None:
     return Period(start.strftime(_format(options, daily=hours == 24)), end + (now - reached))
 
 
+def makes_tags_of_periods(options: TableOptions) -> bool:
+    """Whether tags are created by themselves."""
+    return options.tag_create_interval_ms is not None or options.tag_automatic_creation != "none"
+
+
 def _format(options: TableOptions, *, daily: bool) -> str:
     if options.tag_period_formatter not in _FORMATS:
         raise InvalidRequest(
@@ -90,10 +95,10 @@ def create_due_tag(store: TableStore) -> Tag | None:
 
     None if it is there already, if there was no snapshot before the period's end, or if the options ask for none.
     """
-    period = last_period(store.options, dt.datetime.fromtimestamp(store.clock.now_ms() / 1000))
-    if period is None or store.tags.find(period.name) is not None:
+    period = _due(store)
+    if period is None:
         return None
-    snapshot = store.snapshots.at_or_before(int(period.end.timestamp() * 1000) - 1)
+    snapshot = _last_before(store, period.end)
     if snapshot is None:
         return None
     retained = store.options.tag_default_time_retained_ms
@@ -106,6 +111,22 @@ def create_due_tag(store: TableStore) -> Tag | None:
     if most is not None:
         afterwards(store, TAG_DELETION, lambda: _delete_oldest(store, most, period.end), list[str]())
     return tag
+
+
+def _due(store: TableStore) -> Period | None:
+    """The last period that is over, by the clock that ages are told by, and has no tag. It is asked once the own clock says that
+    one is due: where that is ahead, the tag of a later period would take its name, and lack what is still to come.
+    """
+    period = None
+    for now_ms in (store.clock.now_ms, lambda: now_of_ages(store)):
+        period = last_period(store.options, dt.datetime.fromtimestamp(now_ms() / 1000))
+        if period is None or store.tags.find(period.name) is not None:
+            return None
+    return period
+
+
+def _last_before(store: TableStore, end: dt.datetime) -> Snapshot | None:
+    return store.snapshots.at_or_before(int(end.timestamp() * 1000) - 1)
 
 
 def create_tag(
@@ -148,9 +169,52 @@ def is_ahead(store: TableStore, time: dt.datetime | None) -> bool:
 
 def ahead_by_name(store: TableStore) -> list[str]:
     """The tags of periods that a clock which was ahead has made, by the periods that their names tell."""
-    if store.options.tag_create_interval_ms is None and store.options.tag_automatic_creation == "none":
+    if not makes_tags_of_periods(store.options):
         return []
     return [tag.name for tag, begin in _automatic(store) if is_ahead(store, begin)]
+
+
+def made_too_early(store: TableStore, history: Sequence[Snapshot]) -> dict[str, Snapshot]:
+    """The tags of periods that a clock which was ahead has made before the period was over, and that lack what came until then;
+    with the snapshot that each ought to name, as far as that is there still. `history`: the snapshots of the branch.
+
+    Names tell local times, and other machines may have another zone: so it needs a commit within the hour before the tag's file
+    was written that came from such a clock, by the time of its file.
+    """
+    if not makes_tags_of_periods(store.options):
+        return {}
+    tags = _written(store, store.paths.tag_directory)
+    commits = _written(store, store.paths.snapshot_directory)
+    times = [(commits.get(f"snapshot-{each.id}"), each.time_ms) for each in history]
+    ahead = [file_ms for file_ms, time_ms in times if file_ms is not None and time_ms > file_ms + HOUR_MS]
+    early = {}
+    for tag, begin in _automatic(store) if ahead else ():
+        end, file_ms = _end(store.options, begin), tags.get(f"tag-{tag.name}")
+        if file_ms is None or end is None or file_ms >= end.timestamp() * 1000 - HOUR_MS:
+            continue
+        snapshot = _last_before(store, end)
+        is_of_such = any(0 <= file_ms - each <= HOUR_MS for each in ahead)
+        if is_of_such and snapshot is not None and snapshot.id > tag.snapshot.id:
+            early[tag.name] = snapshot
+    return early
+
+
+def _written(store: TableStore, directory: str) -> dict[str, int]:
+    """When the files of a directory were written, by the clock of the file system."""
+    files = store.file_io.list_files(directory)
+    return {file.name: file.modified_ms for file in files if file.modified_ms is not None}
+
+
+def _end(options: TableOptions, begin: dt.datetime) -> dt.datetime | None:
+    """When a period is over, the delay included, whose name tells when it begins; None if there is no such time."""
+    try:
+        if options.tag_create_interval_ms is not None:
+            # Named after the day at which it ends.
+            return _by_interval(options, dt.datetime.combine(begin, dt.time.max)).end
+        length = dt.timedelta(hours=_HOURS[options.tag_creation_period])
+        return begin + length + dt.timedelta(milliseconds=options.tag_creation_delay_ms)
+    except (OverflowError, KeyError):
+        return None
 
 
 def _now(store: TableStore) -> dt.datetime:

@@ -259,7 +259,7 @@ def test_what_was_taken_back_and_tagged_later_was_not_so_before(session: Session
         .removesuffix(".000")
     )
     page = client.get(f"/history?at={moment}").text
-    assert f'<output id="moment">{shown} UTC</output>' in page
+    assert f'<output id="moment" for="slider">{shown} UTC</output>' in page
     assert 'max="4" value="3"' in page
     assert page.count("ghost") < client.get("/history").text.count("ghost")
 

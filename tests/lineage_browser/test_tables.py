@@ -137,6 +137,20 @@ def test_a_table_that_was_updated_is_as_far_behind_as_before(session: Session, u
     assert behind(session, "shop.daily") == 2
 
 
+def test_what_comes_of_a_table_that_is_behind_is_not_shown_as_fresh(session: Session, client: TestClient) -> None:
+    raw = made(session, "z.a", barrier=1)
+    core = made(session, "z.b", raw, barrier=2)
+    made(session, "z.c", core, barrier=3)
+    assert "before it" not in client.get("/").text
+    made(session, "z.a", barrier=4)
+    graph = table_graph(Facts(session).platform())
+    assert [(node.behind, node.sources_behind) for node in graph.nodes] == [(None, 0), (1, 0), (0, 1)]
+    page = client.get("/").text
+    assert "(1 before it)" in page
+    assert page.count('class="box behind"') == 2
+    assert [lag.snapshots_behind for lag in session.freshness("z.c")] == [1, 0]
+
+
 def test_what_was_made_from_a_table_that_is_gone_is_as_far_behind_as_that_was(session: Session) -> None:
     for statement in (
         "CREATE DATABASE shop",

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from lineage import sources_property
 from resources import Session
-from resources.actions.sentences import partition_text
+from resources.actions.sentences import partition_text, short_partition
 from resources.browser.app import browser_app
 from resources.browser.facts import Facts
 from resources.browser.history import read_history
@@ -226,6 +226,8 @@ def test_a_table_whose_changes_have_expired_is_not_called_empty(session: Session
 
 def test_a_partition_of_null_is_called_null() -> None:
     assert partition_text({"p": None, "q": "None"}) == "p=NULL/q=None"
+    # In a list commas stand between partitions alone.
+    assert [short_partition(each) for each in ({"p": ""}, {"p": None}, {"p": 1, "q": ""})] == ["''", "NULL", "p=1/q=''"]
 
 
 def test_a_commit_that_nobody_has_named_has_no_job(session: Session, client: TestClient) -> None:

@@ -296,6 +296,65 @@ def test_tags_of_periods_that_a_clock_ahead_made_displace_no_others(catalog: Cat
     assert len(table.store.tags.names()) == 3 and not ahead & set(table.store.tags.names())
 
 
+def hourly_tags(tmp_path: Path) -> tuple[Table, FixedClock, int]:
+    """A table with a tag for each hour, on which the hour before the one that begins about now has a commit; its clock, which is
+    two minutes into this hour, and the beginning of this hour.
+    """
+    hour = (time.time_ns() // 1_000_000 + HOUR_MS // 6) // HOUR_MS * HOUR_MS
+    clock = FixedClock(hour - HOUR_MS)
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    table = Catalog(str(tmp_path), clock=clock).create_table("a.t", schema, options=options)
+    write(table, 0)
+    clock.advance_ms(HOUR_MS + 120_000)
+    write(table, 1)
+    return table, clock, hour
+
+
+def tag_of_hour(begin_ms: int) -> str:
+    return dt.datetime.fromtimestamp(begin_ms / 1000).strftime("%Y-%m-%d %H")
+
+
+def test_a_clock_ahead_does_not_take_the_name_of_a_later_period(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, clock, hour = hourly_tags(tmp_path)
+    ahead = Catalog(str(tmp_path), clock=FixedClock(clock.now_ms() + 4 * HOUR_MS)).table("a.t")
+    write(ahead, 2)
+    assert ahead.tags.create_due() is None
+    assert [tag.name for tag in table.tags.list()] == [tag_of_hour(hour - HOUR_MS)]
+    # The file system's clock goes along.
+    monkeypatch.setattr("storage.maintain.tagging.now_of_ages", lambda store: clock.now_ms())
+    for number in range(3, 8):
+        write(table, number)
+        clock.advance_ms(HOUR_MS)
+    # The hour that the clock ahead believed to be over.
+    later = tag_of_hour(hour + 3 * HOUR_MS)
+    assert table.to_arrow(version=later)["id"].to_pylist() == [0, 1, 2, 3, 4, 5, 6]
+    assert table.check() == []
+
+
+def test_a_tag_that_a_clock_ahead_made_for_a_period_is_named_for_good(tmp_path: Path) -> None:
+    """As older versions, and other programs, make them."""
+    table, clock, hour = hourly_tags(tmp_path)
+    ahead = Catalog(str(tmp_path), clock=FixedClock(clock.now_ms() + 4 * HOUR_MS)).table("a.t")
+    write(ahead, 2)
+    name = tag_of_hour(hour + 3 * HOUR_MS)
+    ahead.tags.create(name, snapshot_id=2)
+    for number in range(3, 8):
+        write(table, number)
+        # Its files get their times from the same clock.
+        seconds = clock.now_ms() / 1000
+        os.utime(table.store.paths.snapshot(number + 1), (seconds, seconds))
+        clock.advance_ms(HOUR_MS)
+    [line] = table.check()
+    assert f"tag {name}: a clock that was ahead has made it before its period was over" in str(line)
+    assert f"create-tag a.t --name '{name}' --snapshot 7 --replace" in str(line)
+    table.tags.create(name, snapshot_id=7, replace=True)
+    assert table.check() == []
+    assert table.to_arrow(version=name)["id"].to_pylist() == [0, 1, 2, 3, 4, 5, 6]
+
+
 def test_a_tag_that_a_clock_ahead_made_is_named_and_goes_by_its_age(orders: Table, clock: FixedClock) -> None:
     write(orders, 1)
     clock.advance_ms(YEARS_MS)

@@ -13,6 +13,11 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// What has to be moved to be read, and holds nothing to step on, is a place for the keys.
+for (const table of document.querySelectorAll("table.facts")) {
+  if (table.scrollWidth > table.clientWidth && !table.querySelector("a, button, input")) table.tabIndex = 0;
+}
+
 if (picture && scroller) {
   const data = document.getElementById("arcs");
   scroller.addEventListener("scroll", keepAxis, { passive: true });
