@@ -112,6 +112,15 @@ def write_definition(store: TableStore) -> None:
             raise CommitConflict(
                 f"The columns or options of {store.identifier} were changed meanwhile. Nothing is replaced; repeat it."
             )
-        if not store.is_same_table() and store.schemas.delete_if(store.schema):
-            store.refuse_other_table()
-        point_at_main(store.file_io, store.paths, store.read_witness)
+        with outcome(redefined_only(store), of_whole=True):
+            if not store.is_same_table() and store.schemas.delete_if(store.schema):
+                store.refuse_other_table()
+            point_at_main(store.file_io, store.paths, store.read_witness)
+
+
+def redefined_only(store: TableStore) -> str:
+    """What has become of an overwrite that has failed once the new definition of its table was written."""
+    return (
+        f"{store.identifier} has its new definition, version {store.schema.id} of its schema, and still the rows from before. "
+        "Mend the store, then overwrite it again."
+    )

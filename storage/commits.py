@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from .altering import write_definition
+from .altering import redefined_only, write_definition
 from .basis import REPLACE_WHERE, Basis, guard_of_places, repeated
 from .errors import InvalidRequest, RowsChanged, StorageError, Unsupported
 from .iceberg.publish import publish_after
@@ -190,6 +190,10 @@ class Commits:
             self._refuse_beside_retractions(messages, overwrite, deleted)
         if self.is_new_definition:
             self._write_definition(messages, overwrite)
+            with outcome(redefined_only(self.store), of_whole=True):
+                return self.commit(
+                    messages, details, overwrite=overwrite, deleted=deleted, guard=guard, unless_same=unless_same
+                )
         if self.schema.crosses_partitions:
             with self._deleting_if_raised(messages, Unsupported):
                 guard = guard_of_places(self.store, messages, overwrite, guard)

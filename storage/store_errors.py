@@ -140,6 +140,19 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
+@contextmanager
+def naming(doing: str, where: str) -> Iterator[None]:
+    """Errors of a store inside become StoreUnavailable that names a file, as those of single calls do; for streams, whose calls
+    say nothing of where they write.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, StorageError) or not comes_from_a_store(error):
+            raise
+        raise store_error(error, doing, where) from error
+
+
 def _first(paths: object) -> str:
     """The path of a call, or the first of several."""
     return str(next(iter(paths), "") if isinstance(paths, Mapping) else paths)

@@ -52,10 +52,12 @@ class OrcWriter(StreamWriter):
                 )
             for chunk in column.chunks:
                 _refuse_negative_fractions(field.name, chunk)
-        self._writer.write(table.cast(self._schema))
+        with self._sealing.failing_as_it_does():
+            self._writer.write(table.cast(self._schema))
 
     def _finish(self) -> int:
-        self._writer.close()
+        with self._sealing.failing_as_it_does():
+            self._writer.close()
         return self._sealing.finish_orc()
 
 

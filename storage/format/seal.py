@@ -10,7 +10,8 @@ Each counts the name of the file in, and itself as zeros. Files of other writers
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import CorruptData
@@ -72,6 +73,7 @@ class Sealing:
         self._held: bytearray | None = None
         self._checksum = 0
         self._position = 0
+        self._failure: Exception | None = None
         self.closed = False
 
     def write(self, data: Any) -> int:
@@ -82,8 +84,22 @@ class Sealing:
             self._held += data
         else:
             self._checksum = zlib.crc32(data, self._checksum)
-            self._stream.write(data)
+            try:
+                self._stream.write(data)
+            except Exception as error:
+                self._failure = error
+                raise
         return size
+
+    @contextmanager
+    def failing_as_it_does(self) -> Iterator[None]:
+        """Errors of the stream go on as they are, of which pyarrow's writer of ORC makes a text of several lines."""
+        try:
+            yield
+        except Exception:
+            if self._failure is not None:
+                raise self._failure from None
+            raise
 
     def tell(self) -> int:
         """How many bytes were written."""

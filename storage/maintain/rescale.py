@@ -18,6 +18,7 @@ from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESCALE, RESCALED_BROUG
 from ..metadata.table_store import TableStore
 from ..read.held_keys import no_keys
 from ..read.scan import Scan
+from ..store_errors import outcome
 from ..write.close import RENAMING, REPLACEMENT, is_closed_for
 from ..write.commit import TableCommit
 from ..write.commit_id import CommitId
@@ -135,8 +136,17 @@ def refuse_rescaling(store: TableStore) -> None:
     if newest is not None and has_begun(store):
         raise CommitConflict(
             f"A rescale of {store.identifier} has begun and is not done. Wait for it; if whoever did it has died, do it again: "
-            f"snapline rescale {shlex.quote(str(store.identifier))} --buckets {newest.table_options.bucket}"
+            f"{_command(store, newest.table_options.bucket)}"
         )
+
+
+def _command(store: TableStore, bucket_count: int) -> str:
+    return f"snapline rescale {shlex.quote(str(store.identifier))} --buckets {bucket_count}"
+
+
+def _again(store: TableStore, bucket_count: int) -> str:
+    """What to do about a rescale that the store has failed."""
+    return f"Mend the store, then do it again: {_command(store, bucket_count)}"
 
 
 def tell_before(store: TableStore, covers: Covers, listeners: Sequence[CommitListener]) -> None:
@@ -159,7 +169,12 @@ def rescale_to(
     for tries_left in reversed(range(_TRIES)):
         try:
             if store.options.bucket != bucket_count:
-                store = alter(store, bucket_count)
+                with outcome(
+                    f"If {store.identifier} has {bucket_count} buckets by its schema by now, writers to it are refused until its "
+                    f"rows are hashed anew. {_again(store, bucket_count)}",
+                    of_whole=True,
+                ):
+                    store = alter(store, bucket_count)
                 has_begun = True
             return store, rescale(store, bucket_count, covers, listeners)
         except (CommitConflict, CommitOutcomeUnknown, NotFound) as error:
@@ -187,9 +202,14 @@ def rescale(
     another one; returns the snapshot, None if there is nothing to do, and the buckets that were written. `brought`: they are
     what a commit has brought, so that this is no end of a rescale. Raises CommitConflict if others come first each time.
     """
+    still = (
+        f"{store.identifier} has {bucket_count} buckets by its schema, and its files may still have another number: writers to "
+        f"such partitions are refused until their rows are hashed anew. {_again(store, bucket_count)}"
+    )
     for tries_left in reversed(range(tries)):
         try:
-            return _rescale_once(store, bucket_count, covers, listeners, brought)
+            with outcome(still, of_whole=True):
+                return _rescale_once(store, bucket_count, covers, listeners, brought)
         except CommitConflict as error:
             store.refuse_other_table()
             if not tries_left:

@@ -91,18 +91,21 @@ class DataFileSink:
             self.begun_ms = now_ms if self.begun_ms is None else min(self.begun_ms, now_ms)
             created_ms = _local_ms(now_ms)
             compression = self._options.compression_of_level(self._level)
-            writer = open_writer(self._store.file_io, path, content.schema, self._fields, self._options, compression)
-            try:
-                end = start
-                while end < content.num_rows and writer.bytes_written < target:
-                    writer.write(content.slice(end, step))
-                    end = min(end + step, content.num_rows)
-                size_bytes = writer.close()
-            except BaseException as error:
-                writer.abort()
-                if isinstance(error, pa.ArrowInvalid):
-                    self._refuse_nulls(content)
-                raise
+            with self._store.file_io.written_to(path):
+                writer = open_writer(
+                    self._store.file_io, path, content.schema, self._fields, self._options, compression
+                )
+                try:
+                    end = start
+                    while end < content.num_rows and writer.bytes_written < target:
+                        writer.write(content.slice(end, step))
+                        end = min(end + step, content.num_rows)
+                    size_bytes = writer.close()
+                except BaseException as error:
+                    writer.abort()
+                    if isinstance(error, pa.ArrowInvalid):
+                        self._refuse_nulls(content)
+                    raise
             part = slice(start, end)
             numbers = sequence[part] if kinds is not None else sequence
             deleted = 0 if kinds is None else int(np.isin(kinds[part], (UPDATE_BEFORE, DELETE)).sum())

@@ -234,17 +234,17 @@ def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str
     # Not every format gives the types back that it was given.
     rows = rows.set_column(index, SEQUENCE_NUMBER, pa.array(numbers)).cast(_stored_schema(schema, names))
     options = store.options
-    writer = open_writer(
-        store.file_io, f"{directory}/{new_name}", rows.schema, fields, options, options.compression_of_level(0)
-    )
-    try:
-        step = options.row_group_rows
-        for start in range(0, rows.num_rows, step):
-            writer.write(rows.slice(start, step))
-        return writer.close()
-    except BaseException:
-        writer.abort()
-        raise
+    path, compression = f"{directory}/{new_name}", options.compression_of_level(0)
+    with store.file_io.written_to(path):
+        writer = open_writer(store.file_io, path, rows.schema, fields, options, compression)
+        try:
+            step = options.row_group_rows
+            for start in range(0, rows.num_rows, step):
+                writer.write(rows.slice(start, step))
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
 
 
 def _stored_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:

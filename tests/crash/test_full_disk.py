@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import AddColumn, Catalog, StorageError, StoreUnavailable, View, ViewColumn, parse_type
+from storage import AddColumn, Catalog, StorageError, StoreUnavailable, Table, View, ViewColumn, parse_type
 from tests.crash.full_disk import FullDisk
 
 pytestmark = [
@@ -40,6 +41,10 @@ def prepare(catalog: Catalog) -> None:
     catalog.table("d.t").branches.create("other")
 
 
+def redefined(table: Table) -> Table:
+    return table.redefined(replace(table.schema, options={**table.schema.options, "file.format": "orc"}))
+
+
 Act = Callable[[Catalog], Any]
 ACTS: dict[str, Act] = {
     "write": lambda catalog: catalog.table("d.t").write(rows(7)),
@@ -48,6 +53,7 @@ ACTS: dict[str, Act] = {
     "delete": lambda catalog: catalog.table("d.t").delete("id = 1"),
     "compact": lambda catalog: catalog.table("d.t").compact(full=True),
     "rescale": lambda catalog: catalog.table("d.t").rescale(2),
+    "redefine": lambda catalog: redefined(catalog.table("d.t")).overwrite(rows(7)),
     "alter": lambda catalog: catalog.table("d.t").alter(AddColumn("w", parse_type("INT"))),
     "tag": lambda catalog: catalog.table("d.t").tags.create("x"),
     "branch": lambda catalog: catalog.table("d.t").branches.create("b"),
@@ -73,7 +79,8 @@ def seen(catalog: Catalog) -> Any:
         table = catalog.table(name)
         branches = {each: len(table.on_branch(each).schema.fields) for each in table.branches.names()}
         tags = [tag.name for tag in table.tags.list() if not tag.name.startswith("snapline-")]
-        contents[name] = (sorted(map(str, table.to_arrow().to_pylist())), branches, tags, len(table.schema.fields))
+        rows_there = sorted(map(str, table.to_arrow().to_pylist()))
+        contents[name] = (rows_there, branches, tags, len(table.schema.fields), dict(table.schema.options))
     return contents, catalog.views.names("d")
 
 
@@ -99,8 +106,12 @@ def test_a_full_disk_is_told_with_what_has_become_of_it(tmp_path: Path, name: st
         assert isinstance(error, StoreUnavailable), where
         assert error.says_outcome, where
         assert "The disk is full: make room." in str(error), where
+        # The file, and so the table.
+        assert str(now) in str(error), where
         if error.landed is False:
             assert there == before, where
+        if name == "rescale" and there != before:
+            assert "d.t has 2 buckets by its schema" in str(error) and "rescale d.t --buckets 2" in str(error), where
         _go_on(Catalog(str(now)), name, str(error))
         assert seen(Catalog(str(now))) == after, where
 
