@@ -31,7 +31,7 @@ from .lock import CatalogLock
 from .object_creation import create_object
 from .object_store import OpenObject, delete_if, read, read_of_size, read_part, replace_if
 from .secret import guarded_storage, settled
-from .store_errors import is_missing_bucket, naming, store_call
+from .store_errors import is_missing_bucket, store_call
 
 # A small object is read whole: what is left out of it costs less than a second request.
 _READ_AT_ONCE = 2 << 20
@@ -481,10 +481,6 @@ class FileIO:
             if is_missing_bucket(error):
                 raise
             raise NotFound(f"File {path} does not exist.") from None
-
-    def written_to(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Errors of the store while the stream of `open_output` is written become StoreUnavailable that names the file."""
-        return naming("write", path if self._local else self.url(path))
 
     @store_call("write")
     def open_output(self, path: str) -> pa.NativeFile:

@@ -378,11 +378,9 @@ class DecodedFiles:
     def put(self, key: tuple[str, ...], decoded: Any) -> None:
         """Keep what was decoded of a file."""
         with self._lock:
-            if key in self._files:
-                self._files.move_to_end(key)
-            else:
-                self._files[key] = decoded
-                self._size += len(decoded) + 1
+            before = self._files.pop(key, None)
+            self._size += len(decoded) + 1 - (0 if before is None else len(before) + 1)
+            self._files[key] = decoded
             while self._size > self._capacity and len(self._files) > 1:
                 self._size -= len(self._files.popitem(last=False)[1]) + 1
 

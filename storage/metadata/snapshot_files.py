@@ -238,12 +238,14 @@ class SnapshotFiles:
             yield snapshot
             snapshot = self.before(snapshot)
 
-    def before(self, snapshot: Snapshot) -> Snapshot | None:
+    def before(self, snapshot: Snapshot, below: Callable[[Snapshot], Snapshot | None] | None = None) -> Snapshot | None:
         """The snapshot before one in the history; None if that has expired, or there is none. What was taken back because
-        its files are not there is passed by.
+        its files are not there is passed by. `below`: what gives the snapshot of the number below another
+        one, by default its file.
         """
+        below = below or (lambda above: self.find(above.id - 1))
         while True:
-            earlier = self.find(snapshot.id - 1) if snapshot.id > 1 else None
+            earlier = below(snapshot) if snapshot.id > 1 else None
             if earlier is None or snapshot.follows not in (None, earlier.identity):
                 return None
             if not snapshot.takes_back(earlier):

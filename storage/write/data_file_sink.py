@@ -23,6 +23,7 @@ from ..lsm.system_columns import DELETE, SEQUENCE_NUMBER, UPDATE_BEFORE, VALUE_K
 from ..metadata.manifest import ADD, WRITTEN, DataFile, ManifestEntry
 from ..metadata.schema import KEY_PREFIX
 from ..metadata.table_store import TableStore
+from ..store_errors import naming
 from ..values import from_arrow
 
 
@@ -91,7 +92,7 @@ class DataFileSink:
             self.begun_ms = now_ms if self.begun_ms is None else min(self.begun_ms, now_ms)
             created_ms = _local_ms(now_ms)
             compression = self._options.compression_of_level(self._level)
-            with self._store.file_io.written_to(path):
+            with naming("write", path):
                 writer = open_writer(
                     self._store.file_io, path, content.schema, self._fields, self._options, compression
                 )

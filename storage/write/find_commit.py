@@ -8,6 +8,7 @@ from ..metadata.committed import Committed
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.time_order import rising_since
+from .seen_history import seen_backwards
 from .taken_over import ids_taken_over
 
 if TYPE_CHECKING:
@@ -40,16 +41,24 @@ def find_commit(store: TableStore, commit_id: "CommitId", latest: Snapshot | Non
     snapshot, oldest = _in_history(store, commit_id, search_bound(commit_id, store.clock.now_ms()), latest, doubts)
     # A branch that became main remembers commits of a main whose work was given up: they are in no history.
     is_whole = oldest is None and store.paths.branch == store.identifier.branch
-    if snapshot is not None or (is_whole and not doubts):
-        return snapshot
-    remembered = store.committed.find(commit_id.user)
-    has_landed = remembered is not None and (
-        remembered.holds(commit_id.identifier) or (not is_whole and _is_among(remembered, commit_id, store))
-    )
-    if not has_landed:
-        if doubts:
-            raise doubts[0]
-        return None
+    if snapshot is None:
+        if is_whole and not doubts:
+            return None
+        remembered = store.committed.find(commit_id.user)
+        has_landed = remembered is not None and (
+            remembered.holds(commit_id.identifier) or (not is_whole and _is_among(remembered, commit_id, store))
+        )
+        if not has_landed:
+            if doubts:
+                raise doubts[0]
+            return None
+    elif latest is not None and snapshot.id == latest.id:
+        return latest
+    else:
+        # What this process remembers of it is not all of it, and it may have expired since.
+        there = store.snapshots.find(snapshot.id)
+        if there is not None and there.identity == snapshot.identity:
+            return there
     _log.info(
         "%s: commit %s of %s landed long ago, its snapshot has expired. Nothing is committed again.",
         store.identifier,
@@ -75,7 +84,7 @@ def _in_history(
     oldest: Snapshot | None = None
     # With a bound, times before the first of these are not to be looked at until the numbers are below it.
     resume_below: int | None = None
-    for snapshot in store.snapshots.backwards(latest):
+    for snapshot in seen_backwards(store, latest):
         oldest = snapshot
         if resume_below is not None and snapshot.id >= resume_below:
             continue

@@ -29,6 +29,7 @@ from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.schema import KEY_PREFIX, TableSchema
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
+from ..store_errors import naming
 from .table_write import CommitMessage
 
 _THREADS = max(2, min(4, os.cpu_count() or 2))
@@ -235,7 +236,7 @@ def _copy(store: TableStore, entry: ManifestEntry, directory: str, new_name: str
     rows = rows.set_column(index, SEQUENCE_NUMBER, pa.array(numbers)).cast(_stored_schema(schema, names))
     options = store.options
     path, compression = f"{directory}/{new_name}", options.compression_of_level(0)
-    with store.file_io.written_to(path):
+    with naming("write", path):
         writer = open_writer(store.file_io, path, rows.schema, fields, options, compression)
         try:
             step = options.row_group_rows

@@ -21,9 +21,11 @@ from storage import (
     Table,
 )
 from storage.file_io import FileIO
+from storage.metadata import manifest
 from storage.metadata.committed import Committed, CommittedFiles
 from storage.metadata.snapshot import Snapshot
 from storage.metadata.snapshot_files import SnapshotFiles
+from tests.crash.failing_files import FailingFileIO
 
 HOUR_MS = 3_600_000
 
@@ -494,3 +496,49 @@ def test_what_a_repetition_returns_after_the_expiry_is_said_to_be_no_snapshot_of
     assert again is not None and again.id == 2 and not commit_id.made(again)
     assert notified == [1, 2, 3]
     assert ids(log) == [1, 2, 3]
+
+
+def test_no_snapshot_is_read_twice_to_look_for_commits_of_new_users(tmp_path: Path) -> None:
+    counted = FailingFileIO()
+    table = Catalog(str(tmp_path), file_io=counted).create_table("a.log", pa.schema([("id", pa.int64())]))
+    for number in range(30):
+        write(table, number)
+    manifest.forget()
+
+    def reads(commit_id: CommitId) -> int:
+        before = len(counted.calls)
+        write(table, 99, commit_id)
+        return sum(call.startswith("read ") and "/snapshot-" in call for call in counted.calls[before:])
+
+    assert reads(CommitId("first", 1)) >= 30
+    assert max(reads(CommitId(user, 1, exact=True)) for user in ("second", "third")) < 8
+    assert len(ids(table)) == 33
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_commit_that_a_process_has_seen_is_known_to_it_once_it_has_expired(log: Table, exact: bool) -> None:
+    for number in range(1, 4):
+        write(log, number, CommitId("job", number, exact=exact))
+    write(log, 4, CommitId("other", 1))
+    log.expire(retain_last=1)
+    # As Paimon's expiry leaves the table, which remembers nothing.
+    log.store.file_io.delete_directory(log.store.paths.committed_directory)
+    again = write(log, 2, CommitId("job", 2, exact=exact))
+    assert again is not None and again.id == 4
+    assert ids(log) == [1, 2, 3, 4]
+
+
+def test_snapshots_whose_numbers_were_given_again_are_not_taken_for_those_that_were_seen(log: Table) -> None:
+    """As Paimon's rollback does: it deletes the later snapshots."""
+    for number in range(1, 5):
+        write(log, number, CommitId("job", number, exact=True))
+    write(log, 5, CommitId("other", 1))
+    paths = log.store.paths
+    for number in (3, 4, 5):
+        log.store.file_io.delete(paths.snapshot(number))
+    log.store.file_io.overwrite(f"{paths.snapshot_directory}/LATEST", b"2")
+    for number in (6, 7, 8):
+        write(log, number)
+    write(log, 3, CommitId("job", 3, exact=True))
+    write(log, 2, CommitId("job", 2, exact=True))
+    assert ids(log) == [1, 2, 3, 6, 7, 8]
