@@ -1,6 +1,6 @@
 """Aggregates and window functions of Spark's SQL in DuckDB's, with Spark's types."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from storage.sql.dialect import SnaplineSql
 from .duckdb_decimals import Typed, quotient
 from .duckdb_expressions import Expressions, Rule, implied, unknown
 from .duckdb_functions import RULES
+from .duckdb_keys import without_order
 from .place import at
 from .spark_types import BIGINT, BOOLEAN, DOUBLE, INT, SparkType
 
@@ -25,8 +26,16 @@ def _argument(compiler: Expressions, node: exp.Expr) -> tuple[str, Typed]:
     if isinstance(given, exp.Distinct):
         if given.args.get("on") or len(given.expressions) != 1:
             raise unknown(node)
-        return "DISTINCT ", compiler.of(given.expressions[0])
+        value = compiler.of(given.expressions[0])
+        _refuse_without_order([value], node)
+        return "DISTINCT ", value
     return "", compiler.of(given)
+
+
+def _refuse_without_order(values: Sequence[Typed], node: exp.Expr) -> None:
+    """Spark counts maps by what is in them, DuckDB by the order of their entries too."""
+    if not all(value.type.has_order for value in values):
+        raise unknown(node)
 
 
 def _count(compiler: Expressions, node: Any, behind: Behind) -> Typed:
@@ -38,7 +47,9 @@ def _count(compiler: Expressions, node: Any, behind: Behind) -> Typed:
             raise unknown(node)
         return Typed(f"count(*){behind}", BIGINT)
     if isinstance(given, exp.Distinct) and len(given.expressions) > 1:
-        values = [node.sql for node in compiler.all(given.expressions)]
+        typed = compiler.all(given.expressions)
+        _refuse_without_order(typed, node)
+        values = [value.sql for value in typed]
         null = " OR ".join(f"{value} IS NULL" for value in values)
         # A row with a null in it does not count.
         return Typed(f"count(DISTINCT CASE WHEN {null} THEN NULL ELSE row({', '.join(values)}) END){behind}", BIGINT)
@@ -77,7 +88,7 @@ def _extreme(compiler: Expressions, node: Any, behind: Behind) -> Typed:
     if node.expressions:
         raise unknown(node)
     distinct, value = _argument(compiler, node)
-    if value.type.inner:
+    if value.type.inner or not value.type.has_order:
         raise unknown(node)
     return Typed(f"{node.key}({distinct}{value.sql}){behind}", value.type)
 
@@ -210,7 +221,7 @@ def window(compiler: Expressions, node: exp.Expr) -> str:
         return window(compiler, named)
     parts = []
     if node.args.get("partition_by"):
-        parts.append("PARTITION BY " + ", ".join(each.sql for each in compiler.all(node.args["partition_by"])))
+        parts.append("PARTITION BY " + ", ".join(_part(compiler, each) for each in node.args["partition_by"]))
     order = node.args.get("order")
     if order is not None:
         parts.append("ORDER BY " + ", ".join(ordered(compiler, expression) for expression in order.expressions))
@@ -219,12 +230,19 @@ def window(compiler: Expressions, node: exp.Expr) -> str:
     return " ".join(parts)
 
 
+def _part(compiler: Expressions, node: exp.Expr) -> str:
+    value = compiler.of(node)
+    if not value.type.has_order:
+        raise without_order(value.type, node, "PARTITION BY")
+    return value.sql
+
+
 def ordered(compiler: Expressions, node: exp.Expr, chosen: Typed | None = None) -> str:
     """One entry of ORDER BY; nulls where Spark puts them. `chosen`: what is ordered by, if it is known already. Refused for
     arrays, maps and structs: nulls inside of them have another place there.
     """
     by = compiler.of(node.this) if chosen is None else chosen
-    if node.args.get("with_fill") or by.type.inner:
+    if node.args.get("with_fill") or by.type.inner or not by.type.has_order:
         raise unknown(node)
     direction = "DESC" if node.args.get("desc") else "ASC"
     nulls = "FIRST" if node.args.get("nulls_first") else "LAST"

@@ -126,7 +126,7 @@ class Expressions:
             kind = BIGINT if kind.is_integer else DOUBLE if kind.is_float else kind
         else:
             kind = _one_type(compiled, node)
-        if kind.word in ("map", "array", "struct"):
+        if kind.word in ("map", "array", "struct", "variant"):
             raise unknown(node)
         return [implied(each, kind, node) for each in compiled], kind
 
@@ -249,7 +249,7 @@ class Expressions:
     def extreme(self, node: exp.Expr) -> Typed:
         """`greatest` and `least`; refused for floating-point numbers, among which the engines order NaN differently."""
         values, kind = self.same([node.this, *node.expressions])
-        if kind.inner or kind.is_float:
+        if kind.inner or kind.is_float or not kind.has_order:
             # NaN is not the largest number there.
             raise unknown(node)
         return Typed(f"{'greatest' if isinstance(node, exp.Greatest) else 'least'}({', '.join(values)})", kind)
@@ -455,7 +455,7 @@ def _one_type(values: Sequence[Typed], node: exp.Expr) -> SparkType:
 
 
 def _compare_alike(left: SparkType, right: SparkType) -> bool:
-    return left == right or (left.is_integer and right.is_integer)
+    return (left == right and left.has_order) or (left.is_integer and right.is_integer)
 
 
 # A product or sum of more digits than these is no whole number of 64 bits.

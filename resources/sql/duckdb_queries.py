@@ -18,6 +18,7 @@ from .duckdb_aggregates import ordered
 from .duckdb_decimals import Typed
 from .duckdb_expressions import Expressions, implied, unknown
 from .duckdb_functions import RULES
+from .duckdb_keys import compared_rows, group_key
 from .duckdb_relations import Compiled, Relation, one_zero, quoted, relation_of, renamed, with_one_zero
 from .duckdb_scope import Compiler, Scope, refuse_both, refuse_order_by_others
 from .place import at
@@ -152,8 +153,10 @@ class _Queries:
         word = node.key.upper() + ("" if distinct else " ALL")
         text = f"({_cast(left, kinds, node)}) {word} ({_cast(right, kinds, node)})"
         compiled = Compiled(text, left.names, tuple(kinds))
-        # UNION ALL shows the rows as they are; all others compare them.
-        return compiled if isinstance(node, exp.Union) and not distinct else one_zero(compiled)
+        if isinstance(node, exp.Union) and not distinct:
+            return compiled
+        compared_rows(compiled, node, node.key.upper())
+        return one_zero(compiled)
 
     def _modified(self, node: exp.Expr, inner: Compiled) -> Compiled:
         """A query with ORDER BY, LIMIT and OFFSET of its own around it."""
@@ -216,7 +219,10 @@ class _Queries:
         columns = ", ".join(f"{node.sql} AS {quoted(name)}" for name, node in chosen)
         sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{columns}{source}{text}"
         compiled = Compiled(sql, names, tuple(field.type for _, field in chosen))
-        return compiled if distinct is None else one_zero(compiled)
+        if distinct is None:
+            return compiled
+        compared_rows(compiled, node, "DISTINCT")
+        return one_zero(compiled)
 
     def _chosen(self, node: exp.Select, scope: Scope, compiler: Compiler) -> list[tuple[str, Typed]]:
         chosen: list[tuple[str, Typed]] = []
@@ -281,14 +287,15 @@ class _Queries:
     ) -> str:
         """GROUP BY; `floats` gets the keys that are floats, by their SQL, and how they are shown."""
 
-        def keyed(value: Typed) -> str:
+        def keyed(value: Typed, expression: exp.Expr) -> str:
+            group_key(value, expression, "GROUP BY")
             if value.type.is_float:
                 floats[value.sql] = with_one_zero(value)
             return value.sql
 
         _refuse_others(group, {"expressions", "rollup", "cube", "grouping_sets", "all"})
         if group.args.get("all"):
-            plain = [keyed(node) for _, node in chosen if node.sql not in compiler.scope.aggregated]
+            plain = [keyed(value, group) for _, value in chosen if value.sql not in compiler.scope.aggregated]
             return f" GROUP BY {', '.join(plain)}" if plain else ""
 
         def key(expression: exp.Expr) -> str:
@@ -296,14 +303,14 @@ class _Queries:
                 position = int(expression.this)
                 if not 1 <= position <= len(chosen):
                     raise at(expression, InvalidRequest(f"GROUP BY {position}: the SELECT has {len(chosen)} columns."))
-                return keyed(chosen[position - 1][1])
+                return keyed(chosen[position - 1][1], expression)
             if isinstance(expression, exp.Tuple) and not expression.expressions and expression in group.expressions:
                 raise at(node, InvalidRequest("GROUP BY () is not known: leave it out for one group of all rows."))
             if isinstance(expression, exp.Tuple):
                 return f"({', '.join(key(inner) for inner in expression.expressions)})"
             if isinstance(expression, exp.Paren):
                 return key(expression.this)
-            return keyed(compiler.of(expression))
+            return keyed(compiler.of(expression), expression)
 
         texts = [key(expression) for expression in group.expressions]
         for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE"), ("grouping_sets", "GROUPING SETS")):
@@ -444,7 +451,7 @@ class _Queries:
             right = joined.column(name)
             if left is None or right is None:
                 raise at(identifier, InvalidRequest(f"USING ({name}): both sides of the join need that column."))
-            if left.type != right.type:
+            if left.type != right.type or not left.type.has_order:
                 raise unknown(node, "using")
             parts.append(f"{left.sql} = {right.sql}")
             chosen = (

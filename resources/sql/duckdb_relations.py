@@ -111,7 +111,8 @@ def as_results(rows: pa.Table, compiled: Compiled) -> pa.Table:
     arrays: list[Any] = []
     for column, kind in zip(rows.columns, compiled.types, strict=True):
         target = kind.arrow if kind.is_known else column.type
-        if column.type != target:
+        if not column.type.equals(target, check_metadata=True):
+            # By its mark a variant is known from a struct.
             column = pa.chunked_array([pa.nulls(len(column))]) if kind == NULL else column.cast(target)
         arrays.append(column)
     return pa.Table.from_arrays(arrays, list(compiled.names))

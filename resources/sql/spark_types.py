@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from storage import InvalidRequest
+from storage import InvalidRequest, is_variant
+from storage.data_types import VARIANT as VARIANT_ARROW
 
 _MOST_DIGITS = 38
 _LEAST_SCALE = 6
@@ -46,6 +47,16 @@ class SparkType:
     def is_number(self) -> bool:
         """Whether arithmetic takes it."""
         return self.is_integer or self.is_decimal or self.is_float
+
+    @property
+    def has_order(self) -> bool:
+        """Whether values can be compared: those that are no maps and no variants, and hold none."""
+        return self.word not in ("map", "variant") and all(kind.has_order for kind in self.inner)
+
+    @property
+    def holds_floats(self) -> bool:
+        """Whether a float or a double is inside of it."""
+        return any(kind.is_float or kind.holds_floats for kind in self.inner)
 
     @property
     def is_time(self) -> bool:
@@ -105,6 +116,7 @@ _DUCKDB = {
     "timestamp_ntz": "TIMESTAMP",
     "binary": "BLOB",
     "null": "INTEGER",
+    "variant": 'STRUCT("value" BLOB, "metadata" BLOB)',
 }
 _ARROW = {
     "tinyint": pa.int8(),
@@ -120,6 +132,7 @@ _ARROW = {
     "timestamp_ntz": pa.timestamp("us"),
     "binary": pa.binary(),
     "null": pa.null(),
+    "variant": VARIANT_ARROW,
 }
 TINYINT, SMALLINT, INT, BIGINT = (SparkType(word) for word in _INTEGERS)
 FLOAT, DOUBLE, STRING, BOOLEAN = (SparkType(word) for word in ("float", "double", "string", "boolean"))
@@ -159,6 +172,8 @@ def as_decimal(kind: SparkType) -> SparkType:
 def of_arrow(kind: pa.DataType) -> SparkType:
     """The type as which Spark reads a column; one that it does not have by the name that Arrow has for it."""
     types = pa.types
+    if types.is_struct(kind) and kind == VARIANT_ARROW and not is_variant(kind):
+        return SparkType("struct", inner=(BINARY, BINARY), names=("value", "metadata"))
     for word, arrow in _ARROW.items():
         if kind == arrow:
             return SparkType(word)

@@ -89,6 +89,22 @@ def test_a_table_made_of_a_query_has_variants_at_any_depth(session: Session, tab
     assert rows["m"].to_pylist()[0] == f'{{"k":{JSON}}}'
 
 
+def test_duckdb_knows_a_variant_from_the_struct_of_its_parts(session: Session, table: str) -> None:
+    session.sql(f"CREATE TABLE d.c AS SELECT v, array(v) AS many FROM {table}", "duckdb")
+    described = session.sql("DESCRIBE d.c", "duckdb").to_arrow().to_pylist()
+    assert [row["type"] for row in described] == ["VARIANT", "ARRAY<VARIANT>"]
+    for query in (
+        "SELECT x.v.value FROM {0} AS x",
+        "SELECT DISTINCT v FROM {0}",
+        "SELECT count(*) FROM {0} GROUP BY v",
+        "SELECT count(*) OVER (PARTITION BY v) FROM {0}",
+        "SELECT v FROM {0} EXCEPT SELECT v FROM {0}",
+        "SELECT id FROM {0} WHERE v = v",
+    ):
+        with pytest.raises(InvalidRequest, match=r"\bv(ariant)?\b"):
+            session.sql(query.format(table), "duckdb")
+
+
 @pytest.mark.parametrize(
     "options",
     [
