@@ -1,7 +1,7 @@
 """Statements in the SQL of the engines, where texts and patterns mean what they mean in the platform's SQL."""
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -30,6 +30,7 @@ _HINTS = (
     "REPARTITION_BY_RANGE",
     "REBALANCE",
 )
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALID_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 
@@ -47,6 +48,11 @@ _NO_TYPES = tuple(
 
 class _SparkGenerator(SparkGenerator):
     # Spark has WITH inside of queries, where names may stand for others than around them.
+    TRANSFORMS: ClassVar[dict[type[exp.Expr], Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        exp.JSONExtract: lambda self, node: _part_of_variant(self, node),
+    }
+    TABLESAMPLE_SEED_KEYWORD = "REPEATABLE"
     EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
 
     def datatype_sql(self, expression: exp.DataType) -> str:
@@ -65,6 +71,8 @@ class _SparkGenerator(SparkGenerator):
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
         if SUFFIX in expression.meta:
             return f"{expression.this.this}{expression.meta[SUFFIX]}"
+        if expression.to.this in _NO_TYPES:
+            self.datatype_sql(expression.to)
         return super().cast_sql(expression, safe_prefix)
 
     def like_sql(self, expression: exp.Like) -> str:
@@ -89,6 +97,27 @@ class _SparkGenerator(SparkGenerator):
                 "Spark replaces ${…} wherever it stands: no name may contain it. Use the engine duckdb."
             )
         return text
+
+
+def _part_of_variant(generator: SparkGenerator, node: exp.JSONExtract) -> str:
+    """`v:a.b[0]` as it was written."""
+    if not node.args.get("variant_extract"):
+        return generator.func("GET_JSON_OBJECT", node.this, node.expression)
+    steps = node.expression.expressions
+    return f"{generator.sql(node, 'this')}:{''.join(_written(step, place) for place, step in enumerate(steps))}"
+
+
+def _written(part: exp.Expr, place: int) -> str:
+    """A step of a path into a VARIANT; the first is the root."""
+    if isinstance(part, exp.JSONPathRoot):
+        return ""
+    if isinstance(part, exp.JSONPathKey) and isinstance(part.this, str):
+        if _PLAIN_KEY.fullmatch(part.this):
+            return part.this if place == 1 else f".{part.this}"
+        return f"[{exp.Literal.string(part.this).sql(dialect=Spark)}]"
+    if isinstance(part, exp.JSONPathSubscript) and isinstance(part.this, int):
+        return f"[{part.this}]"
+    raise InvalidRequest("A part of a VARIANT is named by keys and numbers: v:a.b[0].")
 
 
 class SparkSql(Spark):

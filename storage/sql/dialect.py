@@ -15,7 +15,6 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.tokens import Token, TokenType
 
-from .added_parser import AddedParser
 from .added_statements import ADDED
 from .called import AS_TYPED, PLAIN, as_typed
 from .commands import (
@@ -31,6 +30,7 @@ from .commands import (
     WatermarkConstraint,
 )
 from .not_known import FUNCTIONS_NOT_KNOWN, NOT_KNOWN
+from .others_parser import OthersParser
 from .parser_base import joined
 from .tokenizer import SnaplineTokenizer
 
@@ -51,7 +51,7 @@ _BITWISE = (
 )
 
 
-class _Parser(AddedParser):
+class _Parser(OthersParser):
     SUPPORTS_TABLE_QUERY = True
     # There is nothing to set in their place, and each engine would do something else with them.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {}
@@ -87,7 +87,7 @@ class _Parser(AddedParser):
         return self.expression(exp.Anonymous(this="positive", expressions=[this]))
 
     COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
-        **DatabricksParser.COLUMN_OPERATORS,
+        **OthersParser.COLUMN_OPERATORS,
         TokenType.DCOLON: lambda self, this, to: self._build_suffixed(this, to),
     }
 

@@ -13,7 +13,7 @@ class SnaplineTokenizer(Databricks.Tokenizer):
     # None is left unparsed.
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        **Databricks.Tokenizer.KEYWORDS,
+        **{word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")},
         "ROW": TokenType.STRUCT,
         "BYTES": TokenType.VARBINARY,
     }
