@@ -1,7 +1,7 @@
 """Which arguments of `dagster.asset` a table asset passes on, and why it refuses the others."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -55,6 +55,20 @@ REFUSED = {
 }
 
 
+_KINDS: dict[str, type] = {
+    "automation_condition": dg.AutomationCondition,
+    "backfill_policy": dg.BackfillPolicy,
+    "freshness_policy": dg.FreshnessPolicy,
+    "group_name": str,
+    "pool": str,
+    "retry_policy": dg.RetryPolicy,
+}
+
+
+def _called(kind: type) -> str:
+    return "text" if kind is str else f"dagster.{kind.__name__}"
+
+
 def check_arguments(given: Mapping[str, Any]) -> None:
     """Raise InvalidRequest that names an argument which is not passed on, and what to do instead."""
     for name in given:
@@ -68,6 +82,12 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         of_texts = isinstance(texts, Collection) and not isinstance(texts, str | bytes | Mapping)
         if texts is not None and not (of_texts and all(isinstance(each, str) for each in texts)):
             raise InvalidRequest(f"{name}={texts!r} is no list of texts: write {name}=[…].")
+    deps = given.get("deps")
+    if deps is not None and (isinstance(deps, str | bytes | Mapping) or not isinstance(deps, Iterable)):
+        raise InvalidRequest(f"deps={deps!r} is no list: write deps=[…], of assets, keys, or names as 'core.flights'.")
+    for name, kinds in _KINDS.items():
+        if given.get(name) is not None and not isinstance(given[name], kinds):
+            raise InvalidRequest(f"{name}={given[name]!r} is no {_called(kinds)}.")
     for name in ("tags", "metadata", "op_tags"):
         mapping(name, given.get(name), "a mapping of names to values")
 

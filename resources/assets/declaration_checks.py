@@ -28,6 +28,11 @@ def check_declaration(asset: "TableAsset") -> None:
     inputs, partitions_def, column = asset.inputs, asset.partitions_def, asset.partition_column
     for each in inputs.values():
         named_table("inputs", each)
+        if "@" in each:
+            raise InvalidRequest(
+                f"inputs: {each!r} names a version; a run reads the newest one. Leave @ and the version out."
+            )
+    _check_kinds_of(asset)
     check_arguments(asset.asset_arguments)
     check_types("the asset", {"code_version": (asset.code_version, str)})
     check_policy(asset.on_schema_change)
@@ -45,6 +50,16 @@ def check_declaration(asset: "TableAsset") -> None:
             raise InvalidRequest(f"{argument}={flag!r} is neither True nor False.")
     if asset.tag_partitions and isinstance(partitions_def, dg.StaticPartitionsDefinition):
         check_tags(partitions_def.get_partition_keys())
+    if not asset.tag_partitions and partitions_def is None:
+        raise InvalidRequest("tag_partitions=False says nothing of an asset without partitions_def: leave it out.")
+    if not asset.skip_unchanged and asset.incremental is not None:
+        raise InvalidRequest(
+            "skip_unchanged=False says nothing beside incremental, which compares no rows: leave it out."
+        )
+    if asset.mode_given is not None and asset.incremental is not None:
+        raise InvalidRequest(
+            f"mode={asset.mode_given!r} beside incremental, which adds the new rows, or upserts them: leave one of the two out."
+        )
     policy = asset.asset_arguments.get("backfill_policy")
     if policy is not None and partitions_def is not None and column is None and policy.max_partitions_per_run != 1:
         raise InvalidRequest(
@@ -55,6 +70,34 @@ def check_declaration(asset: "TableAsset") -> None:
             f"incremental={asset.incremental!r} names one of the inputs ({', '.join(inputs) or 'none'}) of an asset without "
             "partitions."
         )
+
+
+def _check_kinds_of(asset: "TableAsset") -> None:
+    """Raise InvalidRequest for an argument of another type than it takes, and for a function that gives no rows at once."""
+    transform = inspect.unwrap(asset.transform)
+    for is_other, called in (
+        (inspect.iscoroutinefunction, "an async function"),
+        (inspect.isasyncgenfunction, "an async generator"),
+        (inspect.isgeneratorfunction, "a generator"),
+    ):
+        if is_other(transform):
+            raise InvalidRequest(f"the function is {called}: it returns its rows, as a plain function does.")
+    texts: dict[str, tuple[object, type]] = {
+        "mode": (asset.mode, str),
+        "on_schema_change": (asset.on_schema_change, str),
+    }
+    for name, text in (("incremental", asset.incremental), ("description", asset.definition.comment)):
+        texts |= {} if text is None else {name: (text, str)}
+    check_types("the asset", texts)
+    partitions_def, column = asset.partitions_def, asset.partition_column
+    if partitions_def is not None and not isinstance(partitions_def, dg.PartitionsDefinition):
+        raise InvalidRequest(f"partitions_def={partitions_def!r} is no dagster.PartitionsDefinition.")
+    columns = list(column.values()) if isinstance(column, Mapping) else [column]
+    if column is not None and not all(isinstance(each, str) for each in columns):
+        raise InvalidRequest(f"partition_column={column!r} is no name of a column.")
+    for table, given in asset.partition_mappings.items():
+        if not isinstance(given, dg.PartitionMapping):
+            raise InvalidRequest(f"partition_mappings: {table}={given!r} is no dagster.PartitionMapping.")
 
 
 def _check(

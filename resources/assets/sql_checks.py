@@ -7,6 +7,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from storage import InvalidRequest
+
 from ..sql.duckdb_select import check_query
 from .declared import check_types, failing_in_a_line, named_table
 from .tables import TablesResource
@@ -39,6 +41,8 @@ def sql_check(
     subject = f"sql_check of {table!r}"
     identifier = named_table(subject, table)
     check_types(subject, {"name": (name, str), "violations": (violations, str), "blocking": (blocking, bool)})
+    if not name.strip():
+        raise InvalidRequest(f"{subject}: name={name!r} is empty: give the check a name.")
     check_types(subject, {} if description is None else {"description": (description, str)})
     check_query(violations)
     declared = SqlCheck(f"{identifier.database}.{identifier.table}", name, violations, description, blocking)

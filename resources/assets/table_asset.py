@@ -54,6 +54,8 @@ class TableAsset:
     skip_unchanged: bool = True
     on_schema_change: str = REFUSE
     asset_arguments: Mapping[str, Any] = field(default_factory=dict)
+    # What the declaration says; `mode` without it is that of a whole table.
+    mode_given: str | None = None
 
     @property
     def name(self) -> str:
@@ -288,7 +290,7 @@ def table_asset(
     primary_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-    mode: str = OVERWRITE_TABLE,
+    mode: str | None = None,
     partitions_def: dg.PartitionsDefinition[Any] | None = None,
     partition_column: str | Mapping[str, str] | None = None,
     tag_partitions: bool = True,
@@ -326,7 +328,7 @@ def table_asset(
                 TableDefinition(name, primary_key, partition_by, given, said, columns),
                 transform,
                 mapping("inputs", inputs, "{parameter: 'database.table'}"),
-                mode,
+                OVERWRITE_TABLE if mode is None else mode,
                 _source_version(transform) if code_version in (None, "") else code_version,
                 incremental,
                 partitions_def,
@@ -336,6 +338,7 @@ def table_asset(
                 skip_unchanged,
                 on_schema_change,
                 asset_arguments,
+                mode,
             )
             check_declaration(asset)
         return asset.asset()

@@ -45,6 +45,11 @@ class TableDefinition:
                 f"The primary key ({', '.join(self.primary_key)}) must contain every partition column: "
                 f"add {', '.join(missing)}."
             )
+        if self.primary_key and {*self.primary_key} == {*self.partition_by}:
+            raise InvalidRequest(
+                f"The primary key ({', '.join(self.primary_key)}) consists of partition columns only: each partition would hold "
+                "one row. Add a column to it."
+            )
         options = {key: str(value) for key, value in self.options.items()}
         check_table_options(options, self.name)
         refuse_without_effect(options, {}, keyed=bool(self.primary_key), partitioned=bool(self.partition_by))
@@ -115,6 +120,6 @@ def _columns(argument: str, given: Any) -> tuple[str, ...]:
     """Names of columns. Raises InvalidRequest for anything else."""
     names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     wrong = [name for name in names if not isinstance(name, str) or not name]
-    if wrong or len(set(names)) < len(names):
+    if wrong or len({str(name).lower() for name in names}) < len(names):
         raise InvalidRequest(f"{argument}={given!r}: give names of columns, each once, as {argument}=['id'].")
     return names

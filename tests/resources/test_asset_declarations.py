@@ -72,6 +72,33 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
             },
             r"Partition 'x/y' cannot become a tag of its table: .* say tag_partitions=False",
         ),
+        ({"primary_key": ["p"], "partition_by": ["p"]}, r"consists of partition columns only"),
+        ({"primary_key": ["a", "A"]}, r"give names of columns, each once"),
+        ({"partition_by": ["a", "A"]}, r"give names of columns, each once"),
+        ({"deps": "nope"}, r"deps='nope' is no list"),
+        ({"deps": 5}, r"deps=5 is no list"),
+        ({"backfill_policy": "x"}, r"backfill_policy='x' is no dagster.BackfillPolicy"),
+        ({"retry_policy": 3}, r"retry_policy=3 is no dagster.RetryPolicy"),
+        ({"group_name": 3}, r"group_name=3 is no text"),
+        ({"partitions_def": "x"}, r"partitions_def='x' is no dagster.PartitionsDefinition"),
+        ({"partitions_def": DAYS, "partition_by": "v", "partition_column": 5}, r"partition_column=5 is no name"),
+        ({"inputs": {"y": "core.src"}, "partition_mappings": {"core.src": 5}}, r"core.src=5 is no dagster.Part"),
+        ({"inputs": {"y": "core.src"}, "incremental": ["y"]}, r"incremental=\['y'\] is no text"),
+        ({"inputs": {"y": "core.src@3"}}, r"'core.src@3' names a version"),
+        ({"inputs": {"y": "core.src"}, "mode": 5}, r"mode=5 is no text"),
+        ({"inputs": {"y": "core.src"}, "on_schema_change": 5}, r"on_schema_change=5"),
+        ({"inputs": {"y": "core.src"}, "tag_partitions": False}, r"tag_partitions=False says nothing"),
+        *(
+            (
+                {"inputs": {"y": "core.src"}, "incremental": "y", "partition_by": "p", "mode": mode},
+                r"leave one of the two",
+            )
+            for mode in ("overwrite", "overwrite-partitions", "append")
+        ),
+        (
+            {"inputs": {"y": "core.src"}, "incremental": "y", "skip_unchanged": False},
+            r"skip_unchanged=False says nothing",
+        ),
         ({"name": "sys.x"}, r"reserved"),
         ({"name": "paimon.t"}, r"reserved"),
         ({"name": "information_schema.t"}, r"reserved"),
@@ -94,6 +121,7 @@ def test_what_cannot_be_an_asset_is_said_in_a_line_with_its_name(arguments: dict
     [
         (lambda: sql_check("nope", "n", "SELECT 1"), "sql_check of 'nope': 'nope' is no name of a table"),
         (lambda: sql_check(None, "n", "SELECT 1"), "None is no name of a table"),
+        (lambda: sql_check("core.t", "", "SELECT 1"), "name='' is empty"),
         (lambda: sql_check("core.t", 5, "SELECT 1"), "name=5 is no text"),
         (lambda: sql_check("core.t", "n", None), "violations=None is no text"),
         (lambda: sql_check("core.t", "n", "SELECT 1", blocking="yes"), "blocking='yes' is no True or False"),
@@ -239,3 +267,15 @@ def test_a_struct_without_fields_is_refused_with_its_column(
             materialize(made)
         # The second time to a table that is there.
         session.catalog.create_table("db.t", pa.schema([("a", pa.int64())]), if_not_exists=True)
+
+
+def test_functions_that_give_no_rows_at_once_are_refused() -> None:
+    async def later() -> pa.Table:
+        return pa.table({"a": [1]})
+
+    def one_by_one() -> Any:
+        yield pa.table({"a": [1]})
+
+    for function, said in ((later, "an async function"), (one_by_one, "a generator")):
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match=rf"db.t.*the function is {said}"):
+            table_asset("db.t")(function)
