@@ -13,6 +13,8 @@ def failure(error: duckdb.Error) -> str:
         )
     if "extension" in message and "catalog" in message:
         return f"{message.split(', but it exists')[0]}. Extensions of DuckDB are not loaded here."
+    if message.startswith("Parser Error") and 'at or near "default"' in message:
+        return f'{message} DEFAULT is a word of SQL there: write the database as "default", in double quotes.'
     if "bignum" in message.lower():
         return (
             f"{message} A number of more than 38 digits is compared with no column: write it as a double, such as 1e40."

@@ -198,6 +198,14 @@ def _part_of_text(compiler: Expressions, node: exp.Expr) -> Typed:
     return Typed(f"substring({compiler.to(text, STRING)}, {max(1, int(start.sql()))}{end})", STRING)
 
 
+def _replaced(compiler: Expressions, node: exp.Expr) -> Typed:
+    """`replace(text, search, replacement)`; without a replacement what is found is left out."""
+    values = [compiler.to(each, STRING) for each in (node.this, node.expression)]
+    given = node.args.get("replacement")
+    values.append("''" if given is None else compiler.to(given, STRING))
+    return Typed(f"replace({', '.join(values)})", STRING)
+
+
 _BOTH = {"this", "expression"}
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Column: ({"this", "table", "db", "catalog"}, Expressions.column),
@@ -262,7 +270,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     ),
     exp.Upper: ({"this"}, _in_case("upper", UPPER_DIFFERS)),
     exp.Lower: ({"this"}, _in_case("lower", LOWER_DIFFERS)),
-    exp.Replace: ({*_BOTH, "replacement"}, _call("replace", STRING, STRING, STRING, STRING)),
+    exp.Replace: ({*_BOTH, "replacement"}, _replaced),
     exp.StartsWith: (_BOTH, _call("starts_with", BOOLEAN, STRING, STRING)),
     exp.EndsWith: (_BOTH, _call("ends_with", BOOLEAN, STRING, STRING)),
     exp.Contains: (_BOTH, _call("contains", BOOLEAN, STRING, STRING)),

@@ -30,6 +30,7 @@ _NAMES_OF_CLAUSES = {
     "joins": "JOIN",
     "laterals": "LATERAL VIEW",
     "order": "ORDER BY",
+    "properties": "with COMMENT, LOCATION or properties",
     "pivots": "PIVOT",
     "replace": "OR REPLACE",
     "sample": "TABLESAMPLE",
@@ -150,6 +151,8 @@ def _refusal(tree: exp.Expr, node: exp.Expr, key: str | None) -> StorageError:
     """The error about a part, which points at it, or else at the statement."""
     statement = statement_name(tree)
     name = _NAMES_OF_CLAUSES.get(key or "", (key or "").strip("_").upper())
+    if key == "mode" and node is tree:
+        name = str(dict.__getitem__(node.args, key))
     advice = _ADVICE.get(key or "", "Leave it out.")
     if key == HINT_OPTIONS:
         name = f"the option {dict.__getitem__(node.args, key)[0][0]!r}"

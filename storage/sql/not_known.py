@@ -30,6 +30,7 @@ _TAGS = "CALL sys.create_tag, rename_tag and delete_tag do that"
 ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
     ("ADD", "CONSTRAINT"): _CONSTRAINTS,
     ("DROP", "CONSTRAINT"): _CONSTRAINTS,
+    ("DROP", "PRIMARY KEY"): _CONSTRAINTS,
     ("CHANGE",): "ALTER COLUMN a TYPE …, ALTER COLUMN a COMMENT '…', RENAME COLUMN a TO b, one thing at a time",
     ("REPLACE", "COLUMNS"): "ADD, DROP and ALTER COLUMN change columns; CREATE OR REPLACE TABLE gives others",
     ("CLUSTER",): "Buckets are options: SET ('bucket' = '4')",

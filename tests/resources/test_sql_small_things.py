@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from resources import Session
+from resources.sql.duckdb_select import run_query
 from storage import InvalidRequest, NotFound, StorageError
 
 pytestmark = pytest.mark.spark
@@ -138,3 +140,30 @@ def test_the_comment_of_a_table_is_set_and_unset_as_an_option(sql: Sql) -> None:
     with pytest.raises(InvalidRequest, match="'comment' is not set"):
         sql("ALTER TABLE t UNSET TBLPROPERTIES ('comment')")
     sql("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('comment')")
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("EXPLAIN EXTENDED SELECT 1", r"EXPLAIN … EXTENDED is not supported here"),
+        ("CREATE DATABASE x COMMENT 'y'", r"CREATE DATABASE … with COMMENT, LOCATION or properties is not"),
+        ("ALTER TABLE words DROP PRIMARY KEY", r"DROP PRIMARY KEY is not known here"),
+    ],
+)
+def test_what_is_refused_is_called_what_was_written(sql: Sql, statement: str, said: str) -> None:
+    sql("CREATE TABLE words (id INT)")
+    with pytest.raises(StorageError, match=said):
+        sql(statement)
+
+
+def test_replace_of_two_arguments_leaves_out_what_it_finds(sql: Sql) -> None:
+    assert sql("SELECT replace('abab', 'a') AS r, replace('abab', 'a', 'c') AS s, replace('ab', '') AS t") == [
+        ("bb", "cbcb", "ab")
+    ]
+
+
+def test_the_default_database_is_quoted_in_duckdbs_own_sql(session: Session) -> None:
+    session.sql("CREATE TABLE words (id INT)", "duckdb")
+    with pytest.raises(StorageError, match='write the database as "default", in double quotes'):
+        run_query(session, "SELECT * FROM default.words")
