@@ -9,7 +9,7 @@ from .branch_history import BranchHistory
 from .branch_set import BranchSet
 from .catalog import Catalog
 from .clock import Clock, FixedClock
-from .data_types import DataField, DataType, is_variant, nullable_arrow, parse_type
+from .data_types import VARIANT, DataField, DataType, is_variant, nullable_arrow, parse_type
 from .errors import (
     AlreadyExists,
     CommitConflict,
@@ -100,6 +100,7 @@ __all__ = [
     "MAIN_BRANCH",
     "METADATA_COLUMNS",
     "TOPIC_ID",
+    "VARIANT",
     "VERSION_OPTIONS",
     "AddColumn",
     "AlreadyExists",

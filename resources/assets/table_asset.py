@@ -307,10 +307,9 @@ def table_asset(
 
     With a `partitions_def`, `partition_column` names the column that holds the Dagster partition key, or for partitions of
     several dimensions the column of each: the partitions of a run are replaced in one commit, and each becomes a tag. Without
-    a column each partition is the whole table: a snapshot, and a tag. Further arguments are those of `dagster.asset`: see
-    `asset_arguments` for those that are passed on, and those that are refused. A run that makes exactly the rows that it would
-    replace commits nothing; `skip_unchanged=False` commits without comparing. `on_schema_change` says what becomes of columns
-    that the rows have and the table does not: `refuse`; `add`, null in the rows that are there; `evolve`: types become wider too.
+    a column each partition is the whole table: a snapshot, and a tag. Further arguments are in `asset_arguments`. A run that
+    makes exactly the rows that it would replace commits nothing; `skip_unchanged=False` commits without comparing.
+    `on_schema_change`, for columns that the table does not have: `refuse`; `add`, null before; `evolve`: types become wider too.
 
     `incremental` names an input of which a run gets only the rows that came since the snapshot that the asset consumed last,
     as lineage tells; what the function makes of them is appended, or upserted with a primary key. A full run, over all of it

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from storage import VARIANT as VARIANT_ARROW
 from storage import InvalidRequest, is_variant
-from storage.data_types import VARIANT as VARIANT_ARROW
 
 _MOST_DIGITS = 38
 _LEAST_SCALE = 6
