@@ -104,6 +104,7 @@ def test_a_bad_day_is_repaired_from_its_event_through_the_lineage_browser(
         ):
             user.open(f"/snapline{path}")
             assert user.page.evaluate("document.documentElement.scrollWidth") <= 640, path
+            assert user.barriers() == [], path
         assert complaints.said == []
 
 

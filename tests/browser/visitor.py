@@ -69,6 +69,17 @@ class Visitor:
         """All that the page shows, with single spaces."""
         return " ".join(self.page.inner_text("body").split())
 
+    def barriers(self) -> list[str]:
+        """What keeps people from the page who use keys or a screen reader, or see little, in light and dark, as axe tells it."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        said = []
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            violations = Axe().run(self.page).response["violations"]
+            said += [f"{scheme}: {each['id']}: {each['nodes'][0]['html']}" for each in violations]
+        return said
+
     def told(self) -> str:
         """What each step took, as the table of docs/recovery.md."""
         rows = [*self.steps, ("in all", self.clicks, self.characters)]
