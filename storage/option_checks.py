@@ -201,6 +201,7 @@ def _check_values(read: TableOptions, texts: Mapping[str, str], keys: AbstractSe
             raise InvalidRequest(f"Option {names[1]!r} = {most} is below {names[0]!r} = {fewest}: set both.")
     if not keys.isdisjoint(_OF_FILES):
         _check_files(read, texts)
+    _check_levels(read, texts, keys)
     _check_stats_modes(read, texts, keys)
     if "partition.timestamp-formatter" in keys and read.partition_timestamp_formatter is not None:
         try:
@@ -291,6 +292,21 @@ def _check_stats_modes(read: TableOptions, texts: Mapping[str, str], keys: Abstr
             raise InvalidRequest(
                 f"Option {key!r} = {texts[key]!r}: it is none, counts, truncate(n) with n from 1 on, or full."
             )
+
+
+def _check_levels(read: TableOptions, texts: Mapping[str, str], keys: AbstractSet[str]) -> None:
+    """Raise InvalidRequest for values by level that name a level twice, or one that no file has."""
+    by_level = {
+        "file.format.per.level": read.file_format_per_level,
+        "file.compression.per.level": read.file_compression_per_level,
+        "metadata.stats-mode.per.level": read.metadata_stats_mode_per_level,
+    }
+    for key, pairs in by_level.items():
+        levels = [level for level, _ in pairs]
+        wrong = [level for level in levels if levels.count(level) > 1 or level > read.top_level]
+        if key in keys and wrong:
+            reason = "is there twice" if levels.count(wrong[0]) > 1 else f"is none: they go from 0 to {read.top_level}"
+            raise InvalidRequest(f"Option {key!r} = {texts[key]!r}: level {wrong[0]} {reason}.")
 
 
 def _check_files(read: TableOptions, texts: Mapping[str, str]) -> None:

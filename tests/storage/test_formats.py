@@ -65,6 +65,9 @@ def test_what_a_format_cannot_hold_is_refused(catalog: Catalog) -> None:
     ("options", "message"),
     [
         ({"file.format.per.level": "avro"}, "Write level:value"),
+        ({"file.format.per.level": "0:avro,0:orc"}, "level 0 is there twice"),
+        ({"file.compression.per.level": "6:zstd"}, "level 6 is none: they go from 0 to 5"),
+        ({"metadata.stats-mode.per.level": "2:none", "num-levels": 2}, "they go from 0 to 1"),
         ({"file.format.per.level": "0:csv"}, "Supported: parquet, orc, avro"),
         ({"file.format": "csv"}, "csv"),
         ({"file.compression": "best"}, "best"),
