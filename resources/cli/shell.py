@@ -16,7 +16,7 @@ from ..sql.ends import is_ended
 from ..sql.procedures import PROCEDURES
 from ..sql.result import Result
 from ..sql.statements import Statements
-from .rendering import print_rows, say
+from .rendering import print_rows
 
 _WORDS = (
     "ALTER TABLE",
@@ -56,11 +56,11 @@ def print_results(results: Iterable[Result], form: str, console: Console) -> Non
     going_on: list[Result] = []
     for result in results:
         if result.stream is None and result.rows is None and result.frame is None:
-            say(result.message)
+            console.print(Text(in_terminal(result.message)), soft_wrap=True)
         elif result.stream is None:
             print_rows(result.to_arrow(), form)
         else:
-            say(result.message)
+            console.print(Text(in_terminal(result.message)), soft_wrap=True)
             if result.ends:
                 _wait(result, console)
             else:

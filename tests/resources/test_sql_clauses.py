@@ -228,7 +228,7 @@ REFUSED = {
     "CREATE TABLE made (a INT, PRIMARY KEY (a) ENFORCED)": "ENFORCED",
     "CREATE TABLE made (a INT PRIMARY KEY ENFORCED)": "ENFORCED",
     "SHOW TABLES LIKE 'a%'": "write *",
-    "EXPLAIN EXTENDED SELECT 1": "MODE",
+    "EXPLAIN EXTENDED SELECT 1": "EXTENDED",
     "DROP TABLE t PURGE": "PURGE",
     "INSERT INTO t /*+ OPTIONS('nothing' = '1') */ VALUES (1, 1)": "nothing",
     "SELECT * FROM t PIVOT (sum(a) FOR p IN (1, 2))": "PIVOT",

@@ -155,6 +155,7 @@ class Ground:
             (TableWrite, "write", "rows"): ROWS,
             (Table, "changes_by_partition", "snapshot"): self.days.snapshot(),
             (Snapshots, "changes_by_partition", "snapshot"): self.days.snapshot(),
+            (Snapshots, "hold_the_same", "before"): 1,
             (Snapshots, "holds", "taken"): TakenNewest("b", 1),
             (Table, "refuse_unfit", "rows"): ROWS,
             (Table, "refuse_unfit", "changes"): [SetOptions({"write-only": True})],
