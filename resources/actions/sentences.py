@@ -47,12 +47,10 @@ def partition_text(values: Mapping[str, Any]) -> str:
 
 def short_partition(values: Mapping[str, Any]) -> str:
     """A partition in a list of them: the value alone where there is one column; an empty text as quotes."""
-    texts = {column: "''" if value == "" else value for column, value in values.items()}
-    return (
-        partition_text(texts)
-        if len(texts) > 1
-        else "".join("NULL" if each is None else str(each) for each in texts.values())
-    )
+    texts = {
+        column: "NULL" if value is None else "''" if value == "" else str(value) for column, value in values.items()
+    }
+    return partition_text(texts) if len(texts) > 1 else "".join(texts.values())
 
 
 def named_in(text: str, there: Sequence[str]) -> list[str]:

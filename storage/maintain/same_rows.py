@@ -118,8 +118,7 @@ def hold_the_same(store: TableStore, before: Snapshot, after: Snapshot) -> bool:
     """Whether two snapshots hold the same rows, each as often, under the table's newest columns: only buckets whose files differ
     are read, up to their first difference. NotFound if one of them has expired.
     """
-    sides = [_by_place(store, snapshot) for snapshot in (before, after)]
-    old, new = sides
+    old, new = (_by_place(store, snapshot) for snapshot in (before, after))
     places = [where for where in old.keys() | new.keys() if _files(old.get(where, [])) != _files(new.get(where, []))]
     return all(_hold_the_same(store, old.get(where, []), new.get(where, [])) for where in places)
 
