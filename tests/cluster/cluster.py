@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyspark
 
+from resources.class_archive import QUICK_START
 from tests.contracts.versitygw import program
 
 from .hosts import ROOT, Host, Network, end
@@ -123,7 +124,8 @@ class Cluster:
         directory = self.directory / name
         directory.mkdir()
         kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "HOME") if key in os.environ}
-        return Host(name, address, directory, {**kept, "SPARK_LOCAL_IP": address}, namespace)
+        java = {"JAVA_TOOL_OPTIONS": QUICK_START}
+        return Host(name, address, directory, {**kept, **java, "SPARK_LOCAL_IP": address}, namespace)
 
     def _wheel(self) -> Path:
         directory = self.directory / "wheel"

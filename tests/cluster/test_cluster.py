@@ -97,9 +97,16 @@ def test_plain_spark_jobs_of_two_hosts_write_to_one_table_beside_compactions(clu
         begin(cluster, host, name, "-c", PLAIN_SPARK_JOB, name, 10, 1000 * number)
         for number, (host, name) in enumerate(((cluster.first, "one"), (cluster.second, "two")))
     ]
+    compacted = 0
     while any(job.poll() is None for job in jobs):
-        cluster.snapline(cluster.first, "table", "compact", "lake.shared")
+        try:
+            cluster.snapline(cluster.first, "table", "compact", "lake.shared")
+            compacted += 1
+        except AssertionError as error:
+            # Both jobs compact after each commit: on a slow machine one of them may take the files away in each of the tries.
+            assert "another commit has changed what was to be compacted" in str(error)
     assert [job.returncode for job in jobs] == [0, 0], logs(cluster)
+    assert compacted
     counted = "SELECT writer, count(*) AS rows FROM lake.shared GROUP BY writer ORDER BY writer"
     rows = json.loads(cluster.snapline(cluster.second, "query", counted, "--format", "json"))
     assert rows == [{"writer": "one", "rows": 100}, {"writer": "two", "rows": 100}]

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
+import org.apache.hadoop.conf.Configuration;
 import org.apache.paimon.AppendOnlyFileStore;
 import org.apache.paimon.CoreOptions;
 import org.apache.paimon.append.AppendCompactCoordinator;
@@ -21,6 +22,7 @@ import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.Path;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.ConfigOption;
@@ -53,6 +55,8 @@ import org.apache.paimon.types.RowType;
 
 /** What can be asked: a method for each value of {@code do}. */
 final class Requests {
+    // Hadoop reads its defaults from XML into each new one.
+    private static final Configuration HADOOP = new Configuration();
     private static IOManager spill;
 
     private Requests() {}
@@ -62,9 +66,10 @@ final class Requests {
             return options();
         }
         Options options = new Options();
-        options.set("warehouse", asked.get("warehouse").textValue());
+        options.set("warehouse", new Path("file", null, asked.get("warehouse").textValue()).toString());
         options.set("cache-enabled", "false");
-        try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(options))) {
+        CatalogContext context = CatalogContext.create(options, HADOOP, new BufferedFiles(), null);
+        try (Catalog catalog = CatalogFactory.createCatalog(context)) {
             Identifier name = Identifier.fromString(asked.get("table").textValue());
             String what = asked.get("do").textValue();
             if (what.equals("create")) {
