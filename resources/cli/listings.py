@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import click
 
 from lineage import LineageUnavailable, offsets_of, sources_of, topic_texts, trace
-from storage import BATCH_COMMIT_IDENTIFIER, CorruptData, Snapshot, Table, Unsupported, operation_of
+from storage import BATCH_COMMIT_IDENTIFIER, Catalog, CorruptData, NotFound, Snapshot, Table, Unsupported, operation_of
 
 from ..actions.sentences import size_text
 from ..actions.values import partition_values
@@ -25,6 +26,8 @@ _count = click.option(
     "--count", "counts", is_flag=True, help="Read rows where metadata do not tell how many there are."
 )
 _UNKNOWN = "unknown"
+# Tables that are looked at at once.
+_AT_ONCE = 8
 
 
 @click.command(cls=Command)
@@ -37,20 +40,17 @@ def tables(session: Session, database: str | None, counts: bool, form: str) -> N
 
     Rows are counted from metadata: of a table with a primary key whose files have to be merged, these tell the records alone.
     """
-    rows: list[tuple[object, ...]] = []
-    damaged: dict[str, CorruptData] = {}
-    for name in session.catalog.tables(database):
-        try:
-            table = session.table(name)
-            snapshot = table.snapshot()
-            count = _rows(table, snapshot, counts, form)
-        except CorruptData as error:
-            damaged[name] = error
-            rows.append((name, "damaged", None, None, None, "", ""))
-            continue
-        key, by = ", ".join(table.schema.primary_keys), ", ".join(table.schema.partition_keys)
-        records = snapshot and snapshot.total_record_count
-        rows.append((name, snapshot and snapshot.id, count, records, _time(snapshot), key, by))
+    catalog = session.catalog
+    listed = catalog.tables(database)
+    # Far away each waits for some requests: all wait together.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        summaries = dict(zip(listed, pool.map(lambda name: _summary(catalog, name, counts, form), listed), strict=True))
+    damaged = {name: summary for name, summary in summaries.items() if isinstance(summary, CorruptData)}
+    rows = [
+        (name, "damaged", None, None, None, "", "") if isinstance(summary, CorruptData) else summary
+        for name, summary in summaries.items()
+        if summary is not None
+    ]
     names = ["table", "snapshot", "rows", "records in files", "committed", "primary key", "partitioned by"]
     print_listing(names, rows, form)
     _tell_unknown([row[2] for row in rows])
@@ -58,6 +58,21 @@ def tables(session: Session, database: str | None, counts: bool, form: str) -> N
         say(f"{name}: {why}", err=form != "table")
     if damaged:
         sys.exit(1)
+
+
+def _summary(catalog: Catalog, name: str, counts: bool, form: str) -> tuple[object, ...] | CorruptData | None:
+    """The line of a table, or why there is none; None for one that was dropped just now."""
+    try:
+        table = catalog.table(name)
+        snapshot = table.snapshot()
+        count = _rows(table, snapshot, counts, form)
+    except NotFound:
+        return None
+    except CorruptData as error:
+        return error
+    key, by = ", ".join(table.schema.primary_keys), ", ".join(table.schema.partition_keys)
+    records = snapshot and snapshot.total_record_count
+    return name, snapshot and snapshot.id, count, records, _time(snapshot), key, by
 
 
 @click.command(cls=Command)

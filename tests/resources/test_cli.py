@@ -17,7 +17,7 @@ import pytest
 from lineage import sources_property
 from resources.cli import answer
 from resources.session import Session
-from storage import CommitId, StoreUnavailable, Verdict
+from storage import Catalog, CommitId, StoreUnavailable, Verdict
 from storage.branches import Branches
 from storage.maintain.hold import held
 from storage.write.close import DELETION, close
@@ -143,6 +143,16 @@ def test_listings_tell_the_rows_that_there_are_or_that_they_are_not_known(run: R
     orders.compact(full=True)
     assert listed("tables") == [(2, 2), (1, 1)]
     assert listed("tags", "shop.orders") == [(None, 3)]
+
+
+def test_a_table_that_is_dropped_while_tables_are_listed_is_left_out(
+    run: Run, shop: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Catalog.tables
+    monkeypatch.setattr(Catalog, "tables", lambda *words: [*listed(*words), "shop.gone"])
+    code, out, _ = run("tables", "--format", "json")
+    assert code == 0
+    assert [row["table"] for row in json.loads(out)] == ["shop.orders", "shop.totals"]
 
 
 def test_a_table_that_cannot_be_read_here_is_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
