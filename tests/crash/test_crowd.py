@@ -15,12 +15,14 @@ from tests.contracts.s3_server import Faults, object_store
 from tests.crash.crowd import Stage
 from tests.crash.crowd_of_publishers import Publishers
 from tests.crash.crowd_of_writers import Crowd
-from tests.scale import amount
+from tests.scale import FULL, amount
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 RUNS = amount(1, 10)
 SIZE = {"writers": amount(4, 16, full=8), "commits": amount(6, 50, full=15)}
+# Where each request takes its time.
+SIZE_FAR = SIZE if FULL else {"writers": 3, "commits": 4}
 SECONDS = amount(8, 600, full=30)
 
 
@@ -67,7 +69,7 @@ def test_the_same_on_an_object_store_that_loses_answers(tmp_path: Path, keyed: b
         client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
         options = {"key": "k", "secret": "s", "client_kwargs": client, "config_kwargs": config}
         crowd = Crowd(
-            str(tmp_path), chosen, warehouse="s3://bucket/warehouse", storage_options=options, keyed=keyed, **SIZE
+            str(tmp_path), chosen, warehouse="s3://bucket/warehouse", storage_options=options, keyed=keyed, **SIZE_FAR
         )
         outcome = act(crowd, "crowd_of_writers.py")
     assert outcome["acknowledged"] == crowd.writers * crowd.commits
