@@ -1,9 +1,11 @@
 """What tests of every room use."""
 
 import gc
+import math
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,7 @@ from storage import Catalog, FixedClock, StorageError, Table
 from storage.metadata import manifest
 from tests.interop.java_paimon import JavaPaimon, why_missing
 from tests.interop.second_reader import JavaReader, PypaimonReader, SecondReader, read_alike, tables_under
+from tests.scale import FULL
 
 ROOT = Path(__file__).parent.parent
 PYPAIMON = ROOT / ".venv" / "pypaimon" / "bin" / "python"
@@ -27,6 +30,26 @@ def pytest_configure() -> None:
     """Thousands of small files are made: in memory, where there is room, that takes a fraction of the time."""
     if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of a test that is marked `one_in(n)` a part is run, the same each time; all in `make test-full`, and whichever
+    is named.
+    """
+    if FULL or any("::" in word for word in config.args):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("one_in"):
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for of_test in cases.values():
+        marker = of_test[0].get_closest_marker("one_in")
+        assert marker is not None
+        of_test.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        left_out.update(of_test[math.ceil(len(of_test) / marker.args[0]) :])
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
 
 
 def pytest_collection_finish() -> None:

@@ -34,6 +34,7 @@ ACTS: dict[str, tuple[Callable[[Catalog], object], set[str]]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("url", ["", "memory:/"], ids=["local", "object store"])
 @pytest.mark.parametrize("name", ACTS)
 def test_any_call_of_the_catalog_may_fail(tmp_path: Path, name: str, url: str) -> None:

@@ -66,6 +66,7 @@ def unfinished(catalog: Catalog) -> dict[str, str]:
     return lines
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_local", [True, False], ids=["local", "object store"])
 @pytest.mark.parametrize("name", [*CLOSING, *OTHERS])
 def test_check_names_what_refuses_writers_and_what_ends_it(name: str, is_local: bool) -> None:

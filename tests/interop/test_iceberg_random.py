@@ -15,7 +15,7 @@ from storage.data_types import DataType, parse_type
 from tests import scale
 from tests.interop.iceberg_reader import IcebergReader, assert_seen_alike
 
-SEEDS = scale.seeds(4, 400, full=40)
+SEEDS = scale.seeds(2, 400, full=40)
 STEPS = scale.amount(10, 40)
 WORDS = ["", "a", "ab", "b\u00fc", "z" * 40, "\U0001f600"]
 PARTITIONS = {

@@ -19,7 +19,7 @@ from tests.interop.java_paimon import VERSION, JavaPaimon, since_1_3
 # pypaimon merges all levels of such tables.
 pytestmark = pytest.mark.pypaimon_differs("It merges all levels where compactions look up.")
 
-SEEDS = scale.seeds(6, 2000, full=200)
+SEEDS = scale.seeds(4, 2000, full=200)
 STEPS = 8
 MANY = 1000
 COLUMNS: dict[str, str | DataType] = {

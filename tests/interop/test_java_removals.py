@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 REMOVING = "partial-update.remove-record-on-sequence-group"
-SEEDS = scale.seeds(6, 2000, full=200)
+SEEDS = scale.seeds(4, 2000, full=200)
 
 
 class Removals(Merges):

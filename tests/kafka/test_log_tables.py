@@ -217,6 +217,7 @@ def broker_dies_at_the_commit(broker: BrokerProcess) -> Iterator[None]:
     broker.start()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", [{}, {"log.changelog-mode": "all"}], ids=str)
 @pytest.mark.parametrize("may_end", [False, True])
 def test_a_commit_whose_end_a_dead_broker_never_wrote_holds_up_nobody(

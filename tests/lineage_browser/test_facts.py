@@ -31,7 +31,7 @@ def asked(client: TestClient, path: str, **parameters: str) -> str:
     return answer.text
 
 
-@pytest.mark.parametrize("seed", seeds(6, 200, full=20))
+@pytest.mark.parametrize("seed", seeds(3, 200, full=20))
 def test_pages_say_what_commands_and_sql_say(session: Session, client: TestClient, tmp_path: Path, seed: int) -> None:
     platform = RandomPlatform(session, random.Random(seed), tmp_path)
     platform.live(60)
@@ -100,7 +100,7 @@ def test_a_limit_shows_the_newest_and_says_that_there_are_earlier_ones(session: 
     assert len(part.dots) < len(whole.dots)
 
 
-@pytest.mark.parametrize("seed", seeds(4, 100, full=12))
+@pytest.mark.parametrize("seed", seeds(2, 100, full=12))
 def test_what_was_read_bit_by_bit_is_what_is_read_at_once(session: Session, tmp_path: Path, seed: int) -> None:
     moment = 0.0
     facts = Facts(session, lambda: moment)

@@ -23,7 +23,7 @@ UPSERT = [
     MergeClause("not matched", "insert", values={name: f"source.{name}" for name in ("day", "id", "number", "text")}),
 ]
 DAYS = ["a", "b", "c d/e", "ü"]
-STEPS = amount(50, 100)
+STEPS = amount(35, 100, full=50)
 # The share of steps after which the table is read.
 CHECKED = 0.2
 

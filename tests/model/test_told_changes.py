@@ -185,6 +185,7 @@ def _run(name: str, seed: int, steps: Sequence[int], directory: Path) -> None:
     assert history.table.check(deep=True) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_changes_make_of_what_was_told_what_the_table_is(name: str, tmp_path: Path) -> None:
     try_histories(partial(_run, name), seeds(1, 200, full=10), 16, tmp_path)

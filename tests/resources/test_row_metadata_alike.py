@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.pypaimon_differs("It merges all lev
 NAMES = ", ".join(METADATA_COLUMNS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "kind", ["deduplicate", "partial-update", "aggregation lookup", "first-row", "deletion vectors", "append vectors"]
 )

@@ -90,6 +90,7 @@ def is_on(catalog: Catalog) -> list[bool]:
     return [set(FIXED) <= set(held) for held in all_held(catalog)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("expired", [False, True], ids=["kept", "expired"])
 @pytest.mark.parametrize("ended", ["finish", "undo"])
 @pytest.mark.parametrize(("action", "point"), WAYS)
