@@ -6,12 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fsspec.registry import known_implementations
+
 from lineage import check_libpq_parameters
-from storage import InvalidRequest, Secret, hidden, is_known_protocol
+from storage import InvalidRequest, Secret, hidden, is_known_protocol, refuse_other_urls
 
 from .spark_values import trouble_with
 
 _LAST_PORT = 65535
+# File systems of fsspec's own list that tables can be kept in (docs/object-stores.md); others that it knows hold nothing beyond
+# a process, can only be read, or cannot say that a file is there already.
+_OF_TABLES = frozenset(
+    ("file", "local", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "arrow_hdfs", "webhdfs")
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 _MASTERS = re.compile(
     r"local|local\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\]|local-cluster\[\d+,\s*\d+,\s*\d+\]|spark://[^\s/]+:\d+(,[^\s/]+:\d+)*"
@@ -34,6 +41,15 @@ def check_warehouse(name: str, value: str) -> None:
             "started elsewhere would look for the tables there."
         )
     _refuse_protocol(name, value)
+    protocol = _protocol(value)
+    if protocol in known_implementations and protocol not in _OF_TABLES:
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r}: {protocol}:// keeps no tables. Use a path, file://, s3://, gs://, abfs:// or hdfs://."
+        )
+    try:
+        refuse_other_urls(value)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name}: {error}") from None
 
 
 def check_home(name: str, value: str) -> None:
@@ -127,11 +143,15 @@ def check_spark_config(name: str, config: Mapping[str, Any]) -> None:
 
 
 def _refuse_protocol(name: str, value: str) -> None:
-    protocol = value.partition(":")[0] if _SCHEME.match(value) else "file"
+    protocol = _protocol(value)
     if not is_known_protocol(protocol):
         raise InvalidRequest(
             f"{name} = {hidden(value)!r}: no file system is known by {protocol!r}. Use a path, file:// or s3://."
         )
+
+
+def _protocol(value: str) -> str:
+    return value.partition(":")[0] if _SCHEME.match(value) else "file"
 
 
 def _is_path(text: str) -> bool:

@@ -24,7 +24,7 @@ from .errors import (
 )
 from .extensions import extension_names, load_extension
 from .file_io import FileIO
-from .file_system import is_known_protocol, same_protocol
+from .file_system import is_known_protocol, refuse_other_urls, same_protocol
 from .identifier import (
     DEFAULT_CATALOG,
     MAIN_BRANCH,
@@ -189,6 +189,7 @@ __all__ = [
     "parse_duration_ms",
     "parse_type",
     "refers_to_environment",
+    "refuse_other_urls",
     "refuse_without_effect",
     "remember",
     "resolved",

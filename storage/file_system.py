@@ -1,6 +1,7 @@
 """The file system that a URL names: opened through fsspec, and the paths that its URLs stand for."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ _LISTINGS = "use_listings_cache"
 # s3fs asks again where its client library has given up already, and around a read once more: each time takes as long as that
 # waits, so that five times five of them would be half an hour of a server that does not answer.
 _REQUESTS = 2
+_ONE_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/(?!/))")
 # Other names that URLs give a file system.
 _SAME_PROTOCOL = {
     "s3": ("s3a", "s3n"),
@@ -51,11 +53,15 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem
         check_storage_options(protocol, file_system, given)
         fs = fsspec.filesystem(protocol, **{**given, _LISTINGS: False})
     except ImportError as error:
-        raise Unsupported(f"{url}: {error}. The extra 's3' of this package brings what S3 needs.") from None
+        hint = " The extra 's3' of this package brings it." if protocol in S3 else ""
+        raise Unsupported(f"{hidden(url)}: {error}.{hint}") from None
+    except OSError as error:
+        # Of Hadoop's native library.
+        raise Unsupported(f"{hidden(url)}: {' '.join(str(error).split())}") from None
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise
-        raise Unsupported(f"{url}: no file system is known by {protocol!r}. Use a path, file:// or s3://.") from None
+        raise Unsupported(f"{hidden(url)}: no file system is known by {protocol!r}. Use a path, file:// or s3://.") from None
     if protocol in S3:
         fs.retries = _REQUESTS
     return fs
@@ -73,15 +79,26 @@ def is_known_protocol(protocol: str) -> bool:
 
 def split_url(url: str) -> str:
     """The path of an fsspec URL or local path, absolute and without a slash at the end. Raises InvalidRequest for a URL of an
-    object store that names no bucket.
+    object store that names no bucket, and for one with a password in it.
     """
+    refuse_other_urls(url)
     if "://" not in url:
-        return os.path.abspath(os.path.expanduser(url))
+        # Hadoop writes URLs of local files with one slash.
+        return os.path.abspath(os.path.expanduser(url.removeprefix("file:") if url.startswith("file:/") else url))
     protocol = urlsplit(url).scheme
     path = str(fsspec.get_filesystem_class(protocol)._strip_protocol(url)).rstrip("/")
     if not path.partition("/")[0] and protocol in _SAME_PROTOCOL:
         raise InvalidRequest(f"{hidden(url)!r} names no bucket: write {protocol}://bucket/path.")
     return path
+
+
+def refuse_other_urls(url: str) -> None:
+    """Raise InvalidRequest for a URL of a store that would be taken for a relative path, and for one with a password in it."""
+    slashed = _ONE_SLASH.match(url)
+    if slashed and slashed.group() != "file:":
+        raise InvalidRequest(f"{hidden(url)!r} is no URL: write {slashed.group()}//, or ./ before a path.")
+    if "://" in url and ":" in urlsplit(url).netloc.rpartition("@")[0]:
+        raise InvalidRequest(f"{hidden(url)!r} holds a password: give it as a storage option.")
 
 
 def path_of(fs: AbstractFileSystem, protocol: str, url: str) -> str | None:

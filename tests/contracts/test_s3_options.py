@@ -92,6 +92,7 @@ def test_a_value_of_another_kind_is_refused_by_name(where: str, name: str, kind:
         refused(options(where, name, value), repr(name), f"takes {kind.values}", where)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("where", "name", "kind"), EVERY, ids=[f"{where}.{name}" for where, name, _ in EVERY])
 def test_a_client_is_made_by_a_value_of_its_kind(where: str, name: str, kind: ValueKind, tmp_path: Path) -> None:
     (tmp_path / "file").touch()

@@ -80,6 +80,7 @@ def files(table: Table) -> list[DataFile]:
     return [entry.file for entry in live_files(table.store.manifests_of(snapshot), table.store.manifests)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("options", LOOKUPS, ids=["lookup", "force-lookup"])
 @pytest.mark.parametrize("engine", ENGINES)
