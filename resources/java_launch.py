@@ -3,7 +3,9 @@
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf
@@ -19,14 +21,15 @@ _NOTES = re.compile(r"\s|WARNING:|Picked up |Error occurred during init|Using |R
 _WAIT_SECONDS = 10
 
 
-def launched(conf: SparkConf, advice: str) -> Any:
-    """The gateway to a new JVM, whose output and errors go where this process's go now.
+def launched(conf: SparkConf, advice: str, spark_home: Path | None) -> Any:
+    """The gateway to a new JVM, whose output and errors go where this process's go now. `spark_home`: another than its own.
 
     Raises InvalidRequest with the cause that the JVM shows, and `advice`, if it ends before it has told its port.
     """
     errors, output = _Written(2), _Written(1)
     try:
-        gateway = launch_gateway(conf, {"stderr": errors.end, "stdout": output.end})  # type: ignore[no-untyped-call]
+        with _home(spark_home):
+            gateway = launch_gateway(conf, {"stderr": errors.end, "stdout": output.end})  # type: ignore[no-untyped-call]
     except (PySparkRuntimeError, OSError) as error:
         said = cause([*errors.all(), *output.all()]) or str(error)
         raise InvalidRequest(f"Spark's Java ended before it could be used: {hidden(said)}. {advice}") from None
@@ -37,6 +40,19 @@ def launched(conf: SparkConf, advice: str) -> Any:
     errors.show()
     output.show()
     return gateway
+
+
+@contextmanager
+def _home(directory: Path | None) -> Iterator[None]:
+    """SPARK_HOME for what is started meanwhile: programs that this one starts later find their own."""
+    if directory is None:
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(directory)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def cause(lines: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from .class_archive import SPARK_CONF_DIRECTORY, java_options
 from .java import java_home
 from .java_launch import cause, launched
 from .settings import Settings
+from .spark_home import spark_home
 
 _SECRET_NAMES = (
     r"(?i)password|passwd|passphrase|secret|credential|token|jaas|(access|account|api|private|shared)[._-]?key|\bsas\b|"
@@ -64,7 +65,11 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
         config |= _of_driver(settings)
     config |= settings.spark_config
     if not settings.spark_remote:
-        _start_java({key: value for key, value in config.items() if not isinstance(value, Secret)}, _advice(settings))
+        # On other hosts Spark looks below its home as the driver has it.
+        home = None if settings.runs_elsewhere or "SPARK_HOME" in os.environ else spark_home()
+        _start_java(
+            {key: value for key, value in config.items() if not isinstance(value, Secret)}, _advice(settings), home
+        )
     for key, value in config.items():
         builder = builder.config(key, revealed(value))
     try:
@@ -129,7 +134,7 @@ def _advice(settings: Settings) -> str:
     return f"{where}: it has to resolve its own name, and to have the memory that Java is given."
 
 
-def _start_java(config: Mapping[str, Any], advice: str) -> None:
+def _start_java(config: Mapping[str, Any], advice: str, home: Path | None) -> None:
     """Start the JVM, if none runs: its settings stand on a command line, which everybody on the machine can read. Secrets
     are told to it afterwards.
     """
@@ -137,4 +142,4 @@ def _start_java(config: Mapping[str, Any], advice: str) -> None:
         plain = SparkConf(loadDefaults=False)
         for key, value in config.items():
             plain.set(key, value)
-        SparkContext._ensure_initialized(gateway=launched(plain, advice), conf=plain)
+        SparkContext._ensure_initialized(gateway=launched(plain, advice, home), conf=plain)

@@ -61,7 +61,9 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> AbstractFileSystem
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise
-        raise Unsupported(f"{hidden(url)}: no file system is known by {protocol!r}. Use a path, file:// or s3://.") from None
+        raise Unsupported(
+            f"{hidden(url)}: no file system is known by {protocol!r}. Use a path, file:// or s3://."
+        ) from None
     if protocol in S3:
         fs.retries = _REQUESTS
     return fs

@@ -21,7 +21,7 @@ def random_options(chosen: random.Random) -> dict[str, Any]:
     return {
         "bucket": chosen.choice([1, 2, 3]),
         "file.format": chosen.choice(["parquet", "parquet", "orc", "avro"]),
-        "file.format.per.level": chosen.choice(["", "0:avro", "5:orc", "0:orc,4:parquet"]),
+        "file.format.per.level": chosen.choice(["", "0:avro", "2:orc", "0:orc,2:parquet"]),
         "file.compression": chosen.choice(["zstd", "snappy"]),
         "target-file-size": chosen.choice(["1 kb", "16 kb", "128 mb"]),
         "write-buffer-size": chosen.choice(["1 kb", "256 mb"]),

@@ -1,4 +1,4 @@
-"""Spark's JVM maps its classes from an archive, where there is one that fits."""
+"""Spark's JVM maps its classes from an archive, where there is one that fits, and its Python processes take what is installed."""
 
 import os
 import subprocess
@@ -19,6 +19,9 @@ if len(sys.argv) > 1:
     class_archive.archive_of = lambda java: Path(sys.argv[1])
 spark = spark_session.start_spark(Settings.from_environment())
 java = spark._jvm.java.lang.ProcessHandle.current().pid()
+import pyspark
+workers = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()
+assert workers == [pyspark.__file__], workers
 print(spark.range(10).count(), sum(".jsa" in line and "snapline" in line for line in open(f"/proc/{java}/maps")))
 """
 
@@ -55,12 +58,12 @@ def test_an_archive_that_does_not_fit_is_left_alone_in_silence(tmp_path: Path) -
 def test_a_path_that_cannot_stand_among_options_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = java_home(tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "with a space"))
-    archive_of(java).parent.mkdir(parents=True)
+    archive_of(java).parent.mkdir(parents=True, exist_ok=True)
     archive_of(java).touch()
     assert "SharedArchiveFile" not in java_options(java)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "without"))
     assert "SharedArchiveFile" not in java_options(java)
-    archive_of(java).parent.mkdir(parents=True)
+    archive_of(java).parent.mkdir(parents=True, exist_ok=True)
     archive_of(java).touch()
     assert f"-XX:SharedArchiveFile={archive_of(java)}" in java_options(java)
 
