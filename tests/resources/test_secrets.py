@@ -20,7 +20,8 @@ from lineage import GuardedStore, LineageUnavailable
 from resources import Session, Settings
 from resources.cli import cli
 from resources.private_files import make_private_directory
-from resources.warehouse.catalog_registry import CatalogRegistry, open_catalog
+from resources.warehouse.catalog_options import open_catalog
+from resources.warehouse.catalog_registry import CatalogRegistry
 from storage import Catalog, InvalidRequest, Secret, SetOptions, StorageError, hidden, revealed, shown_options
 from storage.redaction import is_secret_name, secrets_in
 from storage.secret import guarded_options, resolved
