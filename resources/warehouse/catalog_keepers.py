@@ -106,9 +106,9 @@ class PlatformCatalogs:
         self._read_ms = 0
 
     @property
-    def remembered(self) -> Written:
-        """What was read last, without asking."""
-        return self._read or {}
+    def remembered(self) -> Written | None:
+        """What was read last, without asking; None if nothing was."""
+        return self._read
 
     def all(self) -> Written:
         """Options by name, as they were given, of this moment. Raises LineageUnavailable; CorruptData that names a catalog."""

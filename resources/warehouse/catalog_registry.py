@@ -54,13 +54,16 @@ class CatalogRegistry:
         return self._platform is not None
 
     def names(self, *, anew: bool = False) -> list[str]:
-        """In order. While the database is away those that were read before, with a warning. `anew`: as they are this moment."""
+        """In order. While the database is away none but those that were read before, with a warning. `anew`: as they are this
+        moment.
+        """
         try:
             return sorted(self._known(anew=anew))
         except LineageUnavailable as error:
             error.say_once()
-            remembered = {} if self._platform is None else self._platform.remembered
-            return sorted({*self._home.all(), *remembered})
+            remembered = None if self._platform is None else self._platform.remembered
+            # What the home has may be hidden by what cannot be read.
+            return [] if remembered is None else sorted({*self._home.all(), *remembered})
 
     def has(self, name: str) -> bool:
         """Whether there is a catalog of that name."""
@@ -143,8 +146,8 @@ class CatalogRegistry:
         except UnreachableStore as error:
             if self._platform is not None and is_of_jdbc(options) and not options.get("jdbc.url"):
                 raise InvalidRequest(
-                    f"Catalog {name!r} needs a lineage database of its own beside the platform's. {str(error).rstrip('.')}, or "
-                    "that the user may create it; or let it be created, or give 'jdbc.url'."
+                    f"Catalog {name!r} needs a lineage database of its own beside the platform's: let it be made for this user, "
+                    f"or give 'jdbc.url' of another one. {error}"
                 ) from None
             return f"Catalog {name!r}: {error}"
         except StorageError as error:
@@ -177,7 +180,9 @@ class CatalogRegistry:
 
     def _is_of_platform(self, name: str) -> bool:
         """Whether all hosts know a catalog, or would if it is not there yet."""
-        return self._platform is not None and (name in self._platform.remembered or name not in self._home.all())
+        return self._platform is not None and (
+            name in (self._platform.remembered or ()) or name not in self._home.all()
+        )
 
     def _lineage_options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         given = {key: value for key, value in options.items() if not key.startswith(STORAGE)}

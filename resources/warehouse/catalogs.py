@@ -289,7 +289,11 @@ class Catalogs:
         """
         settings, places = self.settings, [str(self.settings.home), self.settings.warehouse]
         places += [*settings.external_roots, *([settings.lock_directory] if settings.lock_directory else [])]
-        for name in [CATALOG_NAME, *self.registry.all()]:
+        try:
+            names = [CATALOG_NAME, *self.registry.all()]
+        except LineageUnavailable as error:
+            raise error.advising("Nothing is written to where a warehouse of theirs may be.") from None
+        for name in names:
             # What refers to a variable that is not set here leads to no place.
             with suppress(InvalidRequest):
                 places += self._stores.guarded(name).files

@@ -223,7 +223,7 @@ def test_a_user_who_may_create_no_database_is_told_which_it_takes(
     executed(platform, f"CREATE ROLE {database}_few LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO {database}_few")
     monkeypatch.setenv("SNAPLINE_LINEAGE_URL", platform.replace("user=snapline", f"user={database}_few"))
     with pytest.raises(
-        InvalidRequest, match=f"needs a lineage database of its own.*{database}_catalog_far.*let it be created"
+        InvalidRequest, match=f"needs a lineage database of its own.*let it be made.*{database}_catalog_far"
     ):
         run(host("second"), create("far", tmp_path / "far"))
     admin = platform.replace(f"/{database}?", "/postgres?")
@@ -309,7 +309,10 @@ def test_a_database_that_is_away_stops_nobody_who_needs_no_other_catalog(
     warned()
     assert session.catalog_names() == ["snapline"]
     [warning] = warned()
-    assert "registered are left out" in warning and warning.count("left out") == 1
+    assert "registered cannot be listed" in warning and warning.count("cannot be listed") == 1
+    monkeypatch.setenv("SNAPLINE_WRITABLE_DIRECTORIES", f'["{tmp_path}"]')
+    with pytest.raises(LineageUnavailable, match="Nothing is written to where a warehouse of theirs may be"):
+        run(host("second"), f"COPY a.t TO '{tmp_path}/t.parquet' (FORMAT parquet)")
     # A process that knows the catalog goes on with it.
     store = lasting.registry._platform
     assert store is not None
