@@ -1,6 +1,7 @@
 """Lineage: which snapshots were made from which, by which job. The tables hold the truth; this is their index."""
 
 from .carried_on import KnownSnapshots, carried_from
+from .catalog_records import CatalogRecords
 from .comparison import AncestryComparison, Parting, compare_ancestries
 from .current_names import current_columns, current_sources
 from .drawing import dot, mermaid, rows, text_tree, topic_texts
@@ -28,7 +29,7 @@ from .forget import forget
 from .generations import trial_branch
 from .graph import Direction, Edge, LineageGraph, direct_sources, neighbour_tables, same_snapshot, sinks_at, trace
 from .guarded_store import GuardedStore, LineageUnavailable, stopping_nobody
-from .jdbc_url import check_jdbc_url
+from .jdbc_url import check_jdbc_url, is_of_server, on_same_server, server_database
 from .questions import AncestryDifference, Lag, aligned, ancestry_difference, freshness, impact, reached
 from .rebuild import rebuild
 from .reconcile import Until, known_reconciled, reconcile
@@ -42,6 +43,7 @@ __all__ = [
     "RUN_PROPERTY",
     "AncestryComparison",
     "AncestryDifference",
+    "CatalogRecords",
     "ColumnLineage",
     "Direction",
     "Edge",
@@ -77,12 +79,14 @@ __all__ = [
     "freshness",
     "impact",
     "is_of_main",
+    "is_of_server",
     "known_reconciled",
     "made_from",
     "mermaid",
     "neighbour_tables",
     "offsets_of",
     "offsets_property",
+    "on_same_server",
     "open_lineage_store",
     "ranges_of_text",
     "ranges_text",
@@ -91,6 +95,7 @@ __all__ = [
     "reconcile",
     "rows",
     "same_snapshot",
+    "server_database",
     "sinks_at",
     "sources_of",
     "sources_property",

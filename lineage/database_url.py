@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.engine import URL
 
-from .jdbc_url import DIALECTS, kind_of, server_address, url_setting
-
-DEFAULT_DATABASE = "paimon"
+from .jdbc_url import DEFAULT_DATABASE, DIALECTS, kind_of, server_address, url_setting
 
 
 def database_url(options: Mapping[str, str]) -> URL:

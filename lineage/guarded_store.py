@@ -40,8 +40,20 @@ class LineageUnavailable(StorageError):
 
     def of_rebuild(self) -> "LineageUnavailable":
         """The same, for those who have just asked to make it anew."""
+        return self.advising(f"It is not made anew: see that it can be written. {_CATCHES_UP}.")
+
+    def advising(self, advice: str) -> "LineageUnavailable":
+        """The same, with other words of what to do."""
+        return LineageUnavailable(self._message, self.catalog, self.store, advice)
+
+    def of_registry(self, name: str = "") -> "LineageUnavailable":
+        """The same, for those who have asked for the catalogs that are registered in this database, or for one of them."""
+        asked = f"Catalog {name!r} cannot be looked up" if name else "Catalogs that were registered cannot be listed"
         return LineageUnavailable(
-            self._message, self.catalog, self.store, f"It is not made anew: see that it can be written. {_CATCHES_UP}."
+            f"{asked}: CREATE CATALOG keeps them in the platform's lineage database. {self._message}",
+            name,
+            self.store,
+            "Whatever names no other catalog goes on without it.",
         )
 
     def say_once(self) -> None:
@@ -61,7 +73,8 @@ def stopping_nobody() -> Iterator[None]:
 
 
 # What a store is asked for; the last ones it need not have of its own.
-_CALLS = LineageStore.__abstractmethods__ | {"newest", "store_offsets", "offsets"}
+_OF_SQL = {"catalogs", "store_catalog", "delete_catalog"}
+_CALLS = LineageStore.__abstractmethods__ | {"newest", "store_offsets", "offsets"} | _OF_SQL
 
 
 class GuardedStore:

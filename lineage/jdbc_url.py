@@ -18,6 +18,9 @@ DIALECTS = {
     "sqlite": ("sqlite", "sqlite3", ""),
 }
 _PORTS = 65536
+DEFAULT_DATABASE = "paimon"
+# Of PostgreSQL, and of the others.
+_PORT_OF = {True: 5432, False: 3306}
 # The option that says what gave the URL, so that messages can name it. Nobody outside sets it.
 URL_SETTING = "jdbc.url.setting"
 
@@ -110,6 +113,30 @@ def server_address(name: str, url: str) -> ServerAddress:
         login.get("password", unquote(password) or None),
         parameters,
     )
+
+
+def is_of_server(url: str) -> bool:
+    """Whether a checked JDBC URL leads to a database server, which all hosts share, and not to a file of one of them."""
+    return _kind(url, "jdbc.url") != "sqlite"
+
+
+def server_database(options: Mapping[str, str]) -> tuple[str, str, int, str]:
+    """What tells the database apart that options lead to, whoever asks it: kind, host, port, name. Raises InvalidRequest."""
+    kind, setting = _kind(options["jdbc.url"], url_setting(options)), url_setting(options)
+    address = server_address(setting, options["jdbc.url"])
+    database = address.database or options.get("jdbc.database", DEFAULT_DATABASE)
+    is_postgresql = kind == "postgresql"
+    return "postgresql" if is_postgresql else "mysql", address.host, address.port or _PORT_OF[is_postgresql], database
+
+
+def on_same_server(name: str, url: str, database: str) -> str:
+    """The URL of another database on the server of `url`, for the same user, with the same parameters. Raises InvalidRequest,
+    which calls the URL `name`.
+    """
+    address, mark, query = url.partition("?")
+    own = server_address(name, url).database
+    server = address.rstrip("/").removesuffix(f"/{own}" if own else "")
+    return f"{server}/{database}{mark}{query}"
 
 
 def named(url: str) -> str:

@@ -37,12 +37,17 @@ def _add_offsets(connection: Connection) -> None:
     _create(connection, schema.source_offset_lineage)
 
 
+def _add_catalogs(connection: Connection) -> None:
+    """Version 4: the catalogs that all hosts of a platform know."""
+    _create(connection, schema.registered_catalog)
+
+
 def _create(connection: Connection, *tables: Table) -> None:
     schema.metadata.create_all(connection, tables=[*tables])
 
 
 # What leads from the version before to each version.
-_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_columns_and_progress, 3: _add_offsets}
+_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_columns_and_progress, 3: _add_offsets, 4: _add_catalogs}
 CURRENT_VERSION = max(_STEPS)
 
 

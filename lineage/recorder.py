@@ -154,9 +154,13 @@ class LineageRecorder:
             return replace(commit, sources=tuple(dict.fromkeys(renamed.get(each, each) for each in commit.sources)))
         return commit
 
+    def _known_among(self, refs: Iterable[SnapshotRef]) -> list[str]:
+        """The catalogs of snapshots that there are; no others are asked for."""
+        return sorted(catalog for catalog in {ref.catalog for ref in refs} if catalog in self._stores)
+
     def _not_known(self, sources: Sequence[SnapshotRef]) -> Iterator[SnapshotRef]:
         """Those that lineage does not know by their name, or as others."""
-        for catalog in sorted({source.catalog for source in sources} & set(self._stores)):
+        for catalog in self._known_among(sources):
             dated = [source for source in sources if source.catalog == catalog and source.time_ms is not None]
             times = self._times_of(dated)
             for source in dated:
@@ -237,7 +241,7 @@ class LineageRecorder:
                 self.store.set_apart(commit.row(commit.sink))
         made = {_number(commit.sink): commit.sink.time_ms for commit in commits}
         asked = {source for commit in commits for source in commit.sources if source.time_ms is not None}
-        for catalog in sorted({source.catalog for commit in commits for source in commit.sources} & set(self._stores)):
+        for catalog in self._known_among(source for commit in commits for source in commit.sources):
             with noted.apart():
                 times = self._times_of(ref for ref in asked if ref.catalog == catalog and _number(ref) not in made)
                 rows = [
@@ -372,7 +376,12 @@ class LineageRecorder:
         by_catalog: dict[str, list[SnapshotRef]] = {}
         for ref in refs:
             by_catalog.setdefault(ref.catalog, []).append(ref)
-        return ((self._stores[catalog], value) for catalog, value in by_catalog.items() if catalog in self._stores)
+        for catalog, listed in by_catalog.items():
+            known: list[LineageStore] = []
+            # Where catalogs are registered may be away as well.
+            with stopping_nobody():
+                known = [self._stores[catalog]] if catalog in self._stores else []
+            yield from ((store, listed) for store in known)
 
 
 class ToldApart:

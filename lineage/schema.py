@@ -1,11 +1,11 @@
-"""The SQL tables of lineage: those of the lineage document, with the branch as part of the key.
+"""The SQL tables of lineage: those of the lineage document, with the branch as part of the key; and the platform's catalogs.
 
 Snapshot ids are unique only within a branch. A job may read two versions of one table at a barrier, so the snapshot id
 is part of the key of sources.
 """
 
-from sqlalchemy import BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table
-from sqlalchemy.dialects.mysql import DATETIME, VARCHAR
+from sqlalchemy import BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy.dialects.mysql import DATETIME, LONGTEXT, VARCHAR
 
 from .entities import NAME_LENGTH
 
@@ -18,6 +18,7 @@ _NAME = String(NAME_LENGTH).with_variant(
 # SQLite has one kind of whole number; MySQL drops milliseconds unless told to keep them.
 _LONG = BigInteger().with_variant(Integer, "sqlite")
 _TIME = DateTime().with_variant(DATETIME(fsp=3), "mysql", "mariadb")
+_DOCUMENT = Text().with_variant(LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
 
 
 def _place() -> list[Column[str]]:
@@ -86,5 +87,13 @@ reconciled = Table(
     *_place(),
     Column("snapshot_id", _LONG, autoincrement=False, nullable=False),
     Column("snapshot_time", _TIME, nullable=False),
+)
+# No index of anything: what was registered by CREATE CATALOG stands here alone.
+registered_catalog = Table(
+    "registered_catalog",
+    metadata,
+    Column("name", _NAME, primary_key=True),
+    Column("options", _DOCUMENT, nullable=False),
+    Column("create_time", _TIME, nullable=False),
 )
 schema_version = Table("lineage_schema_version", metadata, Column("version", Integer, primary_key=True))

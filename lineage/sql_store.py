@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, delete, event, select, text, update
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, NoSuchTableError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchTableError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from storage import InvalidRequest
@@ -168,6 +168,26 @@ class SqlLineageStore(LineageStore):
             for table in _SNAPSHOTS.values():
                 _set_apart(connection, table, snapshot)
             connection.commit()
+
+    def catalogs(self) -> dict[str, str]:
+        """The options of the catalogs that are registered here, by name, as texts."""
+        table = schema.registered_catalog
+        with self._engine.connect() as connection:
+            return {row.name: row.options for row in connection.execute(select(table))}
+
+    def store_catalog(self, name: str, options: str, create_time: datetime) -> bool:
+        """Register a catalog; false if there is one of that name, which stays as it is."""
+        row = {"name": name, "options": options, "create_time": create_time}
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(schema.registered_catalog.insert().values(row))
+        except IntegrityError:
+            return False
+        return True
+
+    def delete_catalog(self, name: str) -> bool:
+        """Forget a catalog; false if there is none of that name."""
+        return self._delete([schema.registered_catalog], {"name": name}) > 0
 
     def check(self) -> None:
         if self._engine.dialect.name != "sqlite":

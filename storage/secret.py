@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidRequest
-from .redaction import MASK, hidden_value, holds_secret, remember, secrets_in
+from .redaction import MASK, hidden_value, holds_secret, is_secret_name, remember, secrets_in
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -114,6 +114,16 @@ def revealed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [revealed(each) for each in value]
     return resolved(value) if isinstance(value, str) else value
+
+
+def plain_secrets(options: Mapping[str, Any]) -> list[str]:
+    """The names of typed options that hold a secret itself, and not references to the environment in its place."""
+    return [name for name, value in options.items() if isinstance(value, Secret) and _is_plain(name, value.written())]
+
+
+def _is_plain(name: str, text: str) -> bool:
+    rest = _REFERENCE.sub("", text)
+    return bool(rest) if is_secret_name(name) else any(secrets_in(rest))
 
 
 def settled(value: Any) -> Any:

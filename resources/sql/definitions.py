@@ -45,9 +45,9 @@ class Definitions:
             raise InvalidRequest("A catalog's option is given twice. Give it once.")
 
         def act() -> Result:
-            if name in self._session.catalog_names() and not if_not_exists:
-                raise InvalidRequest(f"Catalog {name!r} exists. Drop it first, or choose another name.")
-            if name in self._session.catalog_names():
+            if self._session.has_catalog(name):
+                if not if_not_exists:
+                    raise InvalidRequest(f"Catalog {name!r} exists. Drop it first, or choose another name.")
                 return Result(self._as_it_is(name, options))
             self._session.registry.create(name, options, if_not_exists=if_not_exists)
             return Result(f"Created catalog {name}. USE CATALOG {name} makes it the current one.")
@@ -75,10 +75,10 @@ class Definitions:
         def act() -> Result:
             if name == self._settings.catalog:
                 raise InvalidRequest(f"Catalog {name!r} is the current one. USE another CATALOG first.")
-            if if_exists and name not in self._session.catalog_names():
-                return Result(f"There is no catalog {name}; nothing was dropped.")
-            self._session.registry.drop(name, if_exists=if_exists)
+            is_there = self._session.registry.drop(name, if_exists=if_exists)
             self._session.forget_catalog(name)
+            if not is_there:
+                return Result(f"There is no catalog {name}; nothing was dropped.")
             return Result(f"Catalog {name} is forgotten; its warehouse stays.")
 
         return act

@@ -63,7 +63,7 @@ class Look:
         matching = _matcher(pattern)
         match subject:
             case "CATALOGS":
-                return lambda: rows_result(["catalog"], matching(self._session.catalog_names()))
+                return lambda: rows_result(["catalog"], matching(self._session.catalog_names(anew=True)))
             case "CURRENT CATALOG":
                 return lambda: rows_result(["catalog"], [(self._settings.catalog,)])
             case "CURRENT DATABASE":

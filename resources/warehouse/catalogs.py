@@ -2,16 +2,19 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import cast
 
 from lineage import (
+    CatalogRecords,
     GuardedStore,
     LineageRecorder,
     LineageStore,
     LineageUnavailable,
     Until,
+    is_of_server,
     known_reconciled,
     rebuild,
     reconcile,
@@ -30,7 +33,9 @@ from storage import (
 
 from ..private_files import make_private_directory
 from ..settings import Settings
-from .catalog_registry import CatalogRegistry, open_catalog
+from .catalog_keepers import PlatformCatalogs
+from .catalog_options import open_catalog
+from .catalog_registry import CatalogRegistry
 
 CATALOG_NAME = DEFAULT_CATALOG
 _log = logging.getLogger(__name__)
@@ -68,11 +73,21 @@ class Catalogs:
     @cached_property
     def registry(self) -> CatalogRegistry:
         """The further catalogs that were made by CREATE CATALOG."""
-        return CatalogRegistry(self.settings.home)
+        url = revealed(self.settings.lineage_url)
+        if not is_of_server(url):
+            return CatalogRegistry(self.settings.home)
+        records = CatalogRecords(lambda: self._stores.guarded(CATALOG_NAME))
+        return CatalogRegistry(self.settings.home, PlatformCatalogs(records, url, self.settings.lineage_setting))
 
-    def catalog_names(self) -> list[str]:
-        """The default catalog, then the others."""
-        return [CATALOG_NAME, *sorted(self.registry.all())]
+    def catalog_names(self, *, anew: bool = False) -> list[str]:
+        """The default catalog, then the others; a warning says if some cannot be listed. `anew`: as they are this moment, and not
+        as they were some seconds ago.
+        """
+        return [CATALOG_NAME, *self.registry.names(anew=anew)]
+
+    def has_catalog(self, name: str) -> bool:
+        """Whether there is a catalog of that name. Raises LineageUnavailable if nobody can say."""
+        return name == CATALOG_NAME or self.registry.has(name)
 
     def catalog_of(self, name: str) -> Catalog:
         """The catalog of that name; commits to its tables are recorded as lineage. Raises NotFound that lists them."""
@@ -103,7 +118,8 @@ class Catalogs:
     @cached_property
     def _stores(self) -> "_Stores":
         stores = _Stores(self)
-        for name in self.catalog_names():
+        # Whoever needs the default catalog alone asks no database for the others.
+        for name in [CATALOG_NAME] if self.registry.is_shared else self.catalog_names():
             with stopping_nobody():
                 stores.guarded(name).check_options()
         return stores
@@ -124,8 +140,9 @@ class Catalogs:
         _, warnings = self._reconcile_all(tables)
         stores: dict[str, LineageStore] = {}
         failures: dict[str, LineageUnavailable] = {}
-        for name, store in self.lineage_stores.items():
+        for name in self.catalog_names():
             try:
+                store = self.lineage_stores[name]
                 store.has_snapshots("sink")
                 stores[name] = store
             except LineageUnavailable as error:
@@ -266,13 +283,22 @@ class Catalogs:
         return catalog == CATALOG_NAME or self.registry.get(catalog).get("data-lineage") == "true"
 
     def own_places(self) -> list[str]:
-        """Paths and URLs of what belongs to the platform: the home, the warehouses, external data files, lineage databases."""
+        """Paths and URLs of what belongs to the platform: the home, the warehouses, external data files, lineage databases.
+
+        Raises LineageUnavailable if nobody can say which catalogs there are.
+        """
         settings, places = self.settings, [str(self.settings.home), self.settings.warehouse]
         places += [*settings.external_roots, *([settings.lock_directory] if settings.lock_directory else [])]
-        for name in self.catalog_names():
-            places += self._stores.guarded(name).files
-            if name != CATALOG_NAME:
-                places.append(str(revealed(self.registry.get(name)["warehouse"])))
+        try:
+            names = [CATALOG_NAME, *self.registry.all()]
+        except LineageUnavailable as error:
+            raise error.advising("Nothing is written to where a warehouse of theirs may be.") from None
+        for name in names:
+            # What refers to a variable that is not set here leads to no place.
+            with suppress(InvalidRequest):
+                places += self._stores.guarded(name).files
+            with suppress(InvalidRequest):
+                places += [] if name == CATALOG_NAME else [str(revealed(self.registry.get(name)["warehouse"]))]
         return places
 
     def close(self) -> None:
@@ -326,10 +352,9 @@ class _Stores(Mapping[str, LineageStore]):
                 }
                 options = {**kept, "jdbc.url": self._catalogs.settings.lineage_url}
                 setting = self._catalogs.settings.lineage_setting
-            elif name in (known := self._catalogs.registry.all()):
-                options = self._catalogs.registry.lineage_options(name)
-                # Its own option, or a file in the home.
-                setting = "" if known[name].get("jdbc.url") else "SNAPLINE_HOME"
+            elif (registry := self._catalogs.registry).has(name):
+                options = registry.lineage_options(name)
+                setting = registry.lineage_setting(name, self._catalogs.settings.lineage_setting)
             else:
                 raise KeyError(name)
             self._known[name] = GuardedStore(name, options, url_setting=setting)
@@ -345,6 +370,9 @@ class _Stores(Mapping[str, LineageStore]):
 
     def __getitem__(self, name: str) -> LineageStore:
         return cast(LineageStore, self.guarded(name))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._catalogs.has_catalog(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._catalogs.catalog_names())

@@ -76,7 +76,7 @@ class WarehouseSession(Catalogs):
         except NotFound:
             catalog, name, version = _named(text)
             number = whole_number(version)
-            if number is None or number > _MOST_SNAPSHOTS or catalog not in self.catalog_names():
+            if number is None or number > _MOST_SNAPSHOTS or not self.has_catalog(catalog):
                 raise
             identifier = Identifier.parse(name)
             store = self.stores_to_ask(catalog)[catalog]

@@ -26,7 +26,7 @@ from tests.resources.test_tpch import assert_same
 from tests.scale import amount
 from tests.tpch import KEYS, QUERIES, generate
 
-from .cluster import BUCKET, Cluster
+from .cluster import BUCKET, KEY, SECRET, Cluster
 from .hosts import ROOT, Host, end
 from .programs import PLAIN_SPARK_JOB, TPCH
 
@@ -62,6 +62,30 @@ def test_both_see_the_runs_and_what_was_made_from_what(cluster: Cluster) -> None
     said = [cluster.snapline(host, "lineage", "marts.daily_delays") for host in (cluster.first, cluster.second)]
     assert said[0] == said[1]
     assert "core.flights@2" in said[0]
+
+
+def test_a_catalog_that_one_host_makes_the_others_know(cluster: Cluster) -> None:
+    keys = {"FAR_KEY": KEY, "FAR_SECRET": SECRET}
+    options = {
+        "warehouse": f"s3://{BUCKET}/far",
+        "table-lineage": "true",
+        "data-lineage": "true",
+        "storage.key": "${env:FAR_KEY}",
+        "storage.secret": "${env:FAR_SECRET}",
+        "storage.endpoint_url": cluster.url("store", "http"),
+    }
+    given = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+    made = (
+        f"CREATE CATALOG far WITH ({given}); CREATE DATABASE far.raw; CREATE TABLE far.raw.a (id BIGINT); "
+        "CREATE TABLE far.raw.b (id BIGINT); INSERT INTO far.raw.a VALUES (1), (2); "
+        "INSERT INTO far.raw.b SELECT id FROM far.raw.a"
+    )
+    cluster.snapline(cluster.first, "sql", "--engine", "duckdb", made, **keys)
+    asked = ("sql", "--engine", "duckdb", "--format", "json", "SELECT count(*) AS rows FROM far.raw.b")
+    assert json.loads(cluster.snapline(cluster.second, *asked, **keys)) == [{"rows": 2}]
+    said = [cluster.snapline(host, "lineage", "far.raw.b", **keys) for host in (cluster.first, cluster.second)]
+    assert said[0] == said[1]
+    assert "far.raw.a@1" in said[0]
 
 
 def test_a_recovery_begins_on_one_host_and_ends_on_the_other(cluster: Cluster) -> None:

@@ -98,7 +98,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"jdbc_url"},
         {"store", "schema"},
         {"guarded_store", "graph", "migrations", "database_url", "current_names", "forget", "generations", "testing"},
-        {"carried_on"},
+        {"carried_on", "catalog_records"},
         {"questions", "recorder", "drawing", "window", "sql_store"},
         {"comparison", "reconcile", "rebuild"},
     ],

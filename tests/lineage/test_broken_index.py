@@ -18,7 +18,7 @@ from lineage import GuardedStore, LineageUnavailable, sources_property
 from lineage.entities import replaced_branch
 from resources import Session
 from resources.cli import main
-from resources.warehouse.catalog_registry import open_catalog
+from resources.warehouse.catalog_options import open_catalog
 from resources.warehouse.catalogs import CATALOG_NAME
 from storage import Catalog, CommitId, CorruptData, FixedClock, InvalidRequest, SnapshotRef, Table
 from tests.lineage.conftest import options_of
@@ -410,12 +410,12 @@ def test_lineage_catches_up_when_the_server_is_back(
     assert upstream(session, "far.core.b") == ["far.raw.a@1"]
     assert warned() == []
     known = session.registry.all()
-    session.registry._write({"far": known["far"] | {"jdbc.url": nobody_listens(kind)}})
+    session.registry.home.write({"far": known["far"] | {"jdbc.url": nobody_listens(kind)}})
     session = opened()
     into(session, "far")
     [warning] = warned()
     assert "'far'" in warning
-    session.registry._write(known)
+    session.registry.home.write(known)
     assert upstream(opened(), "far.core.b") == ["far.raw.a@2"]
 
 
@@ -449,7 +449,7 @@ def into(session: Session, catalog: str) -> None:
 def from_before(session: Session, name: str, warehouse: Path, **options: str) -> None:
     """A catalog that an earlier version has let in."""
     given = {"warehouse": str(warehouse), "table-lineage": "true", "data-lineage": "true", **options}
-    session.registry._write({**session.registry.all(), name: given})
+    session.registry.home.write({**session.registry.all(), name: given})
 
 
 DEAD: list[tuple[dict[str, str], str]] = [
@@ -524,7 +524,7 @@ def test_what_was_read_in_a_catalog_that_was_away_is_recorded_there_later(opened
     opened().sql("INSERT INTO core.c SELECT id FROM other.core.b", "duckdb")
     # An answer is given without it, and does not make anybody believe that all is recorded.
     assert upstream(opened(), "core.c") == []
-    session.registry._write({"other": alive})
+    session.registry.home.write({"other": alive})
     sources = opened().lineage(opened().ref("core.c"), "up").snapshots
     assert [(ref.catalog, ref.table_name) for ref in sources] == [("other", "core.b"), ("other", "raw.a")]
 
