@@ -8,7 +8,7 @@ called by a commit: a command or a sensor reads the lineage tables, from where i
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -38,12 +38,14 @@ class Exported:
 def export(
     session: Session, client: "OpenLineageClient", since: datetime | None = None, namespace: str = "snapline"
 ) -> Exported:
-    """Send every barrier whose commit was made after `since` (UTC, without time zone), oldest first; all of them without.
+    """Send every barrier whose commit was made after `since` (UTC unless it has a time zone), oldest first; all without it.
 
     Raises what the transport raises: what was sent before then can be sent again. So it is when the lineage of a catalog is
     out of reach: `until` stays where it was.
     """
     check_namespace(namespace)
+    if since is not None and since.tzinfo is not None:
+        since = since.astimezone(UTC).replace(tzinfo=None)
     stores = session.stores_to_ask()
     count, until = 0, since
     for event, moment in events(session, stores, since, namespace):

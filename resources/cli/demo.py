@@ -105,6 +105,8 @@ def _partition_tags(job: dg.JobDefinition, wanted: tuple[str, str] | None) -> di
             raise InvalidRequest(f"Job {job.name} has no partition {key!r}. Partitions: {key_range}.")
     if not keys:
         return {}
+    if keys.index(first) > keys.index(last):
+        raise InvalidRequest(f"Partition {first!r} comes after {last!r}: give the first one first.")
     return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 
 

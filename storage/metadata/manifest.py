@@ -173,6 +173,8 @@ def entry_of(record: dict[str, Any], file_io: FileIO, path: str) -> ManifestEntr
     extra, external = file["_EXTRA_FILES"], file.get("_EXTERNAL_PATH")
     if record["_PARTITION"] is None or record["_BUCKET"] is None or file["_SCHEMA_ID"] is None:
         raise ValueError("a partition, bucket or schema is null")
+    if file["_LEVEL"] < 0:
+        raise ValueError(f"the level is {file['_LEVEL']}")
     if external:
         file_io.external_path(text(external, path, "_EXTERNAL_PATH"), path)
     created = file.get("_CREATION_TIME")

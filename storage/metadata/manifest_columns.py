@@ -102,6 +102,8 @@ class ManifestColumns:
         for each in (*_NULL_COUNTS, EXTRA_FILES):
             if each not in self._columns:
                 raise Unusual
+        if self._row_count and self._columns[LEVEL].starts.min() < 0:
+            raise Unusual
         self._check_times()
         self.names = self._checked_names()
         self._check_paths(file_io, path)

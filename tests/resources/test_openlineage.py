@@ -70,6 +70,10 @@ def test_every_commit_is_an_event_with_versions_and_columns(history: Session, tm
     again = [json.loads(line) for line in target.read_text().splitlines()][2:]
     assert again == events
     assert command("--file", str(target), "--since", "2100-01-01") == "Sent 0 events, up to 2100-01-01 00:00:00 UTC.\n"
+    assert command("--file", str(target), "--since", "2100-01-01T02:00+02:00").endswith(
+        "up to 2100-01-01 00:00:00 UTC.\n"
+    )
+    assert command("--file", str(target), "--since", "2024-01-01T00:00:00Z").startswith("Sent 2 events, up to 2")
 
 
 @pytest.fixture

@@ -202,6 +202,14 @@ def test_paths_outside_of_the_table_are_refused(tmp_path: Path) -> None:
     assert by_entry(data, allowing(tmp_path)) is Unsupported
 
 
+def test_a_level_that_there_cannot_be_is_refused(tmp_path: Path) -> None:
+    records = [entry_record(random_entry(random.Random(seed), None, large=False)) for seed in range(9)]
+    records[5]["_FILE"]["_LEVEL"] = -1
+    data = container(records, "null", 2000)
+    assert by_columns([data], allowing(tmp_path)) == [None]
+    assert by_entry(data, allowing(tmp_path)) is ValueError
+
+
 @pytest.mark.parametrize(
     "field", ["_PARTITION", "_KIND", "_FILE_NAME", "_MIN_KEY", "_FILE_SIZE", "_LEVEL", "_SCHEMA_ID"]
 )
