@@ -184,3 +184,10 @@ def test_what_is_called_a_tag_is_no_snapshot(run: Run) -> None:
     run("tag", "create", "shop.days", "watermark-7", "--snapshot", "2")
     assert run("snapshot", "rollback", "shop.days", "--tag", "watermark-7")[0] == 0
     assert ids() == [0, 1]
+
+
+def test_one_partition_is_described(run: Run) -> None:
+    code, out, _ = run("table", "describe", "shop.days", "--partition", "day=a")
+    assert code == 0 and "day=a" in out and "total-size" in out
+    code, out, _ = run("table", "describe", "shop.days", "--partition", "day=a", "--format", "json")
+    assert code == 0 and {"property"} == {each["kind"] for each in json.loads(out)}
