@@ -191,3 +191,8 @@ def test_one_partition_is_described(run: Run) -> None:
     assert code == 0 and "day=a" in out and "total-size" in out
     code, out, _ = run("table", "describe", "shop.days", "--partition", "day=a", "--format", "json")
     assert code == 0 and {"property"} == {each["kind"] for each in json.loads(out)}
+
+
+def test_a_catalog_that_is_misspelt_has_no_lineage_to_rebuild(run: Run) -> None:
+    code, _, err = call(run, "rebuild_lineage('nope')")
+    assert code == 2 and len(err.splitlines()) == 1 and "'nope'" in err and "snapline" in err
