@@ -119,6 +119,8 @@ class Definitions:
         name, catalog, if_not_exists = node.this.name, self._catalog(node.this), bool(node.args.get("exists"))
 
         def act() -> Result:
+            if if_not_exists and name in catalog.databases():
+                return Result(f"Database {name} is there already; it stays as it is.")
             catalog.create_database(name, if_not_exists=if_not_exists)
             return Result(f"Created database {name}.")
 

@@ -277,3 +277,8 @@ def test_all_of_several_are_dropped_or_none(shop: Sql, session: Session) -> None
     for name in ("t", "u", "v", "w"):
         with pytest.raises(NotFound):
             shop(f"SELECT * FROM {name}")
+
+
+def test_a_database_that_is_there_is_not_created(sql: Sql) -> None:
+    assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Created database fresh."
+    assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Database fresh is there already; it stays as it is."
