@@ -69,7 +69,7 @@ from .read.metadata_columns import METADATA_COLUMNS, metadata_field, metadata_of
 from .read.predicate import Predicate
 from .read.scan import Scan
 from .read.split import Split
-from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, Version, moment_of, version_of_options
+from .read.version import BRANCH_OPTIONS, VERSION_OPTIONS, TagName, Version, moment_of, version_of_options
 from .redaction import hidden, is_secret_name, remember, secrets_in
 from .secret import (
     Secret,
@@ -153,6 +153,7 @@ __all__ = [
     "StoreUnavailable",
     "Table",
     "TableOptions",
+    "TagName",
     "TakenNewest",
     "TopicRange",
     "Unfinished",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage import InvalidRequest, moment_of, whole_number
+from storage import InvalidRequest, TagName, moment_of, whole_number
 
 from .values import duration, partition_values
 
@@ -139,7 +139,7 @@ TABLE = Kind("the name of a table", "TABLE", _text, names="table")
 TABLES = Kind("names of tables", "TABLE …", _texts, repeats=True, names="table")
 TEXT = Kind("a text", "TEXT", _text)
 NAME = Kind("a name", "NAME", _text)
-TAG = Kind("the name of a tag", "TAG", _text, names="tag")
+TAG = Kind("the name of a tag", "TAG", lambda given: TagName(_text(given)), names="tag")
 BRANCH = Kind("the name of a branch", "BRANCH", _text, names="branch")
 CONSUMER = Kind("the name of a consumer", "CONSUMER", _text, names="consumer")
 PATTERN = Kind("a regular expression", "REGEX", _pattern)

@@ -6,7 +6,7 @@ from typing import Annotated
 from .action import Given, Reach, action
 from .kinds import FLAG, PARTITIONS, TABLE
 from .outcome import Outcome
-from .sentences import counted, partition_text
+from .sentences import counted, partition_text, shown_table
 
 TheTable = Annotated[str, Given(TABLE)]
 
@@ -21,7 +21,8 @@ def drop_partition(
     ],
 ) -> Outcome:
     """Delete all rows of a partition. Older snapshots and tags still have them."""
-    snapshot = reach.table(table).drop_partition(*partitions)
+    opened = reach.table(table)
+    snapshot, table = opened.drop_partition(*partitions), shown_table(table, opened)
     texts = [*map(partition_text, partitions)]
     dropped, facts = ", ".join(texts), {"table": table, "partitions": texts}
     if snapshot is None:

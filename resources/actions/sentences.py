@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storage import Snapshot, Verdict
+from storage import MAIN_BRANCH, Snapshot, Table, Verdict
+
+
+def shown_table(name: str, opened: Table) -> str:
+    """A table as it was named, or the branch that it stands for: in a correction of a recovery a table means its branch."""
+    return name if opened.identifier.branch == MAIN_BRANCH else str(opened.identifier)
 
 
 def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:

@@ -8,7 +8,7 @@ from storage import InvalidRequest, NotFound, Table, TableOptions
 from .action import Given, Reach, action, only_one_of
 from .kinds import AGE, FLAG, MOMENT, NUMBER, TABLE, TAG, VERSION
 from .outcome import Outcome
-from .sentences import counted, rolled_back
+from .sentences import counted, rolled_back, shown_table
 
 TheTable = Annotated[str, Given(TABLE)]
 DryRun = Annotated[bool, Given(FLAG, "Say what would be deleted, delete nothing.", "--dry-run")]
@@ -48,7 +48,8 @@ def rollback(
         snapshot_id = _last_at_watermark(opened, table, watermark)
     target = next(each for each in (version, snapshot_id, tag, timestamp) if each is not None)
     snapshot = opened.rollback_to(target)
-    return Outcome(rolled_back(table, target, snapshot), facts={"table": table, "snapshot": snapshot and snapshot.id})
+    rolled = shown_table(table, opened)
+    return Outcome(rolled_back(rolled, target, snapshot), facts={"table": rolled, "snapshot": snapshot and snapshot.id})
 
 
 def _last_at_watermark(opened: Table, table: str, watermark: int) -> int:

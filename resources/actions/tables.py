@@ -10,7 +10,7 @@ from .action import Given, Reach, action
 from .consumers import is_chosen
 from .kinds import AGE, FLAG, PARTITIONS, PATTERN, POSITIVE, TABLE, TEXT
 from .outcome import Outcome
-from .sentences import counted, size_text
+from .sentences import counted, shown_table, size_text
 from .snapshots import age_of
 
 TheTable = Annotated[str, Given(TABLE)]
@@ -62,6 +62,7 @@ def compact(
             "The strategy 'full' merges everything, 'triggers' what the options call for: leave one out."
         )
     opened = reach.table(table)
+    table = shown_table(table, opened)
     before = opened.system_table("files").num_rows
     facts: dict[str, Any] = {"table": table, "files_before": before}
     full = not triggers and compact_strategy != "minor"

@@ -85,7 +85,7 @@ def describe(session: Session, table: str, partition: Sequence[str], counts: boo
     """Show columns, keys, options, and what there is on disk. As JSON or CSV: the columns and properties in one list."""
     opened = session.table(table)
     facts = opened.describe(partition_values(partition) or None, counts=counts)
-    title = f"{opened.identifier}  {facts['comment']}".strip()
+    title = f"{opened.identifier}  {facts.get('comment', '')}".strip()
     columns = [
         (field.name, str(field.type), _roles(opened, field.name), field.description or "")
         for field in opened.schema.fields

@@ -5,13 +5,14 @@ by name; and what is published in spite of something stands in the recovery's re
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from lineage import SourceColumn, columns_of, columns_property, sources_property
 from storage import (
+    MAIN_BRANCH,
     CommitConflict,
     InvalidRequest,
     NotFound,
@@ -19,6 +20,7 @@ from storage import (
     SnapshotRef,
     Table,
     Verdict,
+    taken_newest,
     whole_number,
 )
 
@@ -90,7 +92,7 @@ def publish(
         points = {} if discard_main else _points(recovery, until)
         judged = {name: heads[name] for name in pending}
         properties = {name: made_from(name, heads[name][0]) for name in until}
-        branches.adopt(until, properties, made_from, points=points, heads=judged, given_up=given_up)
+        verdicts = branches.adopt(until, properties, made_from, points=points, heads=judged, given_up=given_up)
     if discard_main:
         overrides += _given_up(session, recovery)
     _remember(session, recovery.record, overrides)
@@ -142,23 +144,35 @@ def _head(branch: Table) -> tuple[int, str]:
 
 
 def is_published(session: Session, recovery: Recovery, name: str) -> bool:
-    """Whether main has what the branch has now by a publication, whatever came later, and has not taken that back."""
-    main, own = session.catalog.table(name), recovery.branched(name).last_change()
+    """Whether main has what the branch has now by a publication, whatever came later, and has not taken that back. Of a
+    published recovery also whether the branch has nothing that main could get.
+    """
+    main, record, own = session.catalog.table(name), recovery.tables[name], recovery.branched(name).last_change()
     if own is None:
         return False
-    place = (own.database, own.table, own.branch, own.snapshot_id)
-    published = (
-        snapshot.id
-        for snapshot in main.snapshots.backwards()
-        if snapshot.changes_rows
-        and not recovery.is_productions(snapshot)
-        and any(
-            (source.database, source.table, source.branch, source.snapshot_id) == place
-            for source in recovery.sources(snapshot)
-        )
-    )
-    newest = next(published, None)
-    return newest is not None and not main.snapshots.is_taken_back(newest)
+    places = {(own.database, own.table, own.branch, own.snapshot_id)}
+    if record.branch_at is not None and own.snapshot_id <= record.branch_at:
+        # Nothing was written to the branch: it was published as what it began with.
+        places.add((own.database, own.table, MAIN_BRANCH, record.branch_at))
+    # A commit of a main that had the rows already changes none.
+    ours = [snapshot for snapshot in main.snapshots.backwards() if is_own(snapshot, recovery.branch)]
+    newest = next((snapshot for snapshot in ours if _has(recovery, snapshot, own, places)), None)
+    if newest is not None:
+        return not main.snapshots.is_taken_back(newest.id)
+    if recovery.record.status != PUBLISHED or any(snapshot.changes_rows for snapshot in ours):
+        return False
+    return record.branch_at == record.main and not main.branches.verdict(recovery.branch).new
+
+
+def _has(
+    recovery: Recovery, snapshot: Snapshot, own: SnapshotRef, places: Collection[tuple[str, str, str, int]]
+) -> bool:
+    """Whether a commit of a publication was made of a change of the branch, alone or on top of what production had done."""
+    taken = taken_newest(snapshot)
+    if taken is not None and (taken.branch, taken.snapshot_id) == (own.branch, own.snapshot_id):
+        return True
+    sources = recovery.sources(snapshot)
+    return any((each.database, each.table, each.branch, each.snapshot_id) in places for each in sources)
 
 
 def uncorrected(recovery: Recovery) -> list[str]:
@@ -397,6 +411,9 @@ class MadeFrom:
 
 def _described(verdict: Verdict, adopted: bool) -> str:
     """How main took a branch over."""
+    if not verdict.new and (verdict.made is None or not verdict.made.changes_rows):
+        noted = "" if verdict.made is None else f", which snapshot {verdict.made.id} notes"
+        return f"main has what the branch has already{noted}: no row was changed"
     if adopted and verdict.lost:
         return f"replaced what main did since snapshot {verdict.common or 0}, by one commit on top"
     return verdict.describe()

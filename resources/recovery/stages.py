@@ -262,12 +262,15 @@ class Recovery:
     # --- correct
 
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
-        """Run statements in which the names of tables mean their branches; returns what each of them says."""
+        """Run statements in which the names of tables mean their branches; returns what each says, and which tables are new."""
         # No recovery is begun by correcting one that is misspelt.
         _refuse_dropping(self.record)
         statements = Statements(self._session, None, self.table, branched=self._to_be_corrected)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
-        return [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
+        before = {*self.tables}
+        said = [result.message or f"{result.to_arrow().num_rows} rows" for result in statements.run(sql, engine)]
+        joined = "{} is part of recovery {!r} from now on, and is published with it."
+        return said + [joined.format(name, self.branch) for name in self.tables if name not in before]
 
     def _to_be_corrected(self, name: str) -> Table:
         """The branch of a table that a statement writes to. Raises InvalidRequest for one outside of the plan that others outside

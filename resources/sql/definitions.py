@@ -19,7 +19,7 @@ from storage.sql.commands import CreateCatalog, DropCatalog
 
 from ..warehouse.warehouse_session import WarehouseSession
 from .changes import partition_values
-from .names import Names
+from .names import Names, Place, refuse_named_twice
 from .place import at
 from .result import Act, Result
 from .settings import Settings
@@ -119,6 +119,8 @@ class Definitions:
         name, catalog, if_not_exists = node.this.name, self._catalog(node.this), bool(node.args.get("exists"))
 
         def act() -> Result:
+            if if_not_exists and name in catalog.databases():
+                return Result(f"Database {name} is there already; it stays as it is.")
             catalog.create_database(name, if_not_exists=if_not_exists)
             return Result(f"Created database {name}.")
 
@@ -143,7 +145,9 @@ class Definitions:
     # --- tables
 
     def drop_tables(self, node: exp.Drop) -> Act:
-        """DROP TABLE, of one or several, in their order. Raises NotFound without IF EXISTS, InvalidRequest for a view."""
+        """DROP TABLE, of one or several, in their order. Raises NotFound without IF EXISTS, InvalidRequest for a view or what is
+        named twice: then none is dropped.
+        """
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             if if_exists:
@@ -154,8 +158,12 @@ class Definitions:
         named = [(argument, self._names.place(argument)) for argument in node.args["tables"]]
         for _, place in named:
             self._names.refuse_read_only(place)
+        refuse_named_twice(named)
 
         def act() -> Result:
+            for node, place in named:
+                # Of a single one whose drop broke off the drop itself tells.
+                self._refuse_dropping(node, place, may_lack=if_exists or len(named) == 1)
             sentences = []
             for node, place in named:
                 identifier, catalog = str(place.identifier), self._names.catalog(place)
@@ -163,8 +171,6 @@ class Definitions:
                     catalog.kafka_tables.drop(identifier)
                     sentences.append(f"{identifier} dropped; its topic stays.")
                     continue
-                if not catalog.exists(identifier) and catalog.views.exists(identifier):
-                    raise at(node, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
                 if if_exists and not catalog.exists(identifier):
                     sentences.append(f"There is no table {identifier}; nothing was dropped.")
                     continue
@@ -176,6 +182,19 @@ class Definitions:
             return Result(" ".join(sentences))
 
         return act
+
+    def _refuse_dropping(self, node: exp.Expr, place: Place, *, may_lack: bool) -> None:
+        """Raise InvalidRequest for a view, NotFound for a table that is not there, unless that may be."""
+        identifier, catalog = str(place.identifier), self._names.catalog(place)
+        if catalog.kafka_tables.exists(identifier) or catalog.exists(identifier):
+            return
+        if catalog.views.exists(identifier):
+            raise at(node, InvalidRequest(f"{identifier} is a view: DROP VIEW."))
+        if not may_lack:
+            try:
+                catalog.table(identifier)
+            except StorageError as error:
+                raise at(node, error) from None
 
     def truncate(self, node: exp.TruncateTable) -> Act:
         """TRUNCATE TABLE, or one partition of it: a snapshot without its rows. Raises InvalidRequest for several tables."""

@@ -1,7 +1,7 @@
 """From the name of a table in a statement to the table, at the version that the statement asks for."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -373,6 +373,15 @@ def _is_system(place: Place) -> bool:
 
 def _given(name: str, rows: pa.Table) -> Source:
     return Source(name, rows.schema, rows=rows)
+
+
+def refuse_named_twice(named: Sequence[tuple[exp.Expr, Place]]) -> None:
+    """Raise InvalidRequest for the first of several names that stands there twice."""
+    known: set[Place] = set()
+    for node, place in named:
+        if place in known:
+            raise at(node, InvalidRequest(f"{place.identifier} is named twice. Name it once."))
+        known.add(place)
 
 
 def _version(node: exp.Table, hints: Mapping[str, str]) -> Version:

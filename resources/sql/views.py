@@ -26,7 +26,7 @@ from storage.sql.dialect import HINT_OPTIONS, SnaplineSql
 from storage.sql.pure_query import parse_query
 from storage.sql.table_definition import options_of
 
-from .names import Names, Place
+from .names import Names, Place, refuse_named_twice
 from .place import at
 from .prepare import tables_read
 from .query import Query
@@ -99,7 +99,9 @@ class ViewStatements:
         return act
 
     def drop(self, node: exp.Drop) -> Act:
-        """DROP VIEW, of one or several, temporary ones too. Raises NotFound without IF EXISTS, InvalidRequest for a table."""
+        """DROP VIEW, of one or several, temporary ones too. Raises NotFound without IF EXISTS, InvalidRequest for a table or what
+        is named twice: then none is dropped.
+        """
         if_exists = bool(node.args.get("exists"))
         if node.args.get("temporary"):
             raise InvalidRequest("DROP VIEW drops temporary views as well: leave TEMPORARY out.")
@@ -108,7 +110,11 @@ class ViewStatements:
             if not place.is_temporary:
                 self._place(dropped)
 
+        refuse_named_twice(named)
+
         def act() -> Result:
+            for node, place in named:
+                self._refuse_dropping(node, place, if_exists)
             sentences = []
             for node, place in named:
                 if place.is_temporary:
@@ -116,12 +122,9 @@ class ViewStatements:
                     sentences.append(f"{place.identifier.table} dropped.")
                     continue
                 catalog, name = self._names.catalog(place), str(place.identifier)
-                if not catalog.views.exists(name):
-                    if catalog.exists(name):
-                        raise at(node, InvalidRequest(f"{name} is a table: DROP TABLE."))
-                    if if_exists:
-                        sentences.append(f"There is no view {name}; nothing was dropped.")
-                        continue
+                if if_exists and not catalog.views.exists(name):
+                    sentences.append(f"There is no view {name}; nothing was dropped.")
+                    continue
                 try:
                     catalog.views.drop(name)
                 except StorageError as error:
@@ -130,6 +133,18 @@ class ViewStatements:
             return Result(" ".join(sentences))
 
         return act
+
+    def _refuse_dropping(self, node: exp.Expr, place: Place, if_exists: bool) -> None:
+        """Raise InvalidRequest for a table, NotFound for a view that is not there, unless that may be."""
+        if place.is_temporary:
+            return
+        catalog, name = self._names.catalog(place), str(place.identifier)
+        if catalog.views.exists(name):
+            return
+        if catalog.exists(name):
+            raise at(node, InvalidRequest(f"{name} is a table: DROP TABLE."))
+        if not if_exists:
+            raise at(node, catalog.views.missing(name))
 
     def alter(self, node: AlterView, columns_of: Callable[[Query], pa.Schema]) -> Act:
         """ALTER VIEW: another name, query or options. Raises NotFound for an unknown view."""

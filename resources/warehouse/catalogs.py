@@ -236,8 +236,11 @@ class Catalogs:
         """Read all lineage of these catalogs, by default all, off the tables; SQLite files that cannot be read are set aside
         before. Returns the number of snapshots looked at, and where the files are now.
 
-        Raises LineageUnavailable, having done all others, if a store is away.
+        Raises LineageUnavailable, having done all others, if a store is away; NotFound, having done nothing, that lists the
+        catalogs if there is none of such a name.
         """
+        for name in catalogs:
+            self.catalog_of(name)
         count, replaced = 0, []
         failures: dict[str, LineageUnavailable] = {}
         for name in catalogs or self.catalog_names():

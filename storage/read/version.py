@@ -37,6 +37,12 @@ class Pinned:
     lowest_level: int | None = None
 
 
+class TagName(str):
+    """A version that is the name of a tag, or `branch.tag`: it is no snapshot and no watermark, whatever it looks like."""
+
+    __slots__ = ()
+
+
 Version = int | str | dt.datetime | Snapshot | Pinned | None
 
 
@@ -71,6 +77,8 @@ def _of_option(key: str, value: str) -> Version:
         if key == "scan.timestamp-millis":
             return moment_of(value.strip())
         return number if key == "scan.snapshot-id" else f"watermark-{number}"
+    if key == "scan.tag-name":
+        return TagName(value)
     return moment_of(value) if key == "scan.timestamp" else value
 
 
@@ -175,7 +183,9 @@ def _split_branch(store: TableStore, version: str) -> tuple[TableStore, int | st
     branch, dot, rest = version.partition(".")
     if dot and store.tags.find(version) is None and (branch == MAIN_BRANCH or _is_branch(branch)):
         store = on_branch(store, branch)
-        version = rest
+        version = type(version)(rest)
+    if isinstance(version, TagName):
+        return store, version
     number = whole_number(version)
     return store, version if number is None else number
 
@@ -246,7 +256,7 @@ def _find(store: TableStore, version: int | str | dt.datetime) -> Snapshot:
     if isinstance(version, dt.datetime):
         return _at_time(store, version)
     if isinstance(version, str):
-        mark = _WATERMARK.fullmatch(version)
+        mark = None if isinstance(version, TagName) else _WATERMARK.fullmatch(version)
         if mark and store.tags.find(version) is None:
             return _at_watermark(store, int(mark[1]))
         return store.tags.get(version).snapshot

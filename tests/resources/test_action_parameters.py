@@ -169,3 +169,30 @@ def test_a_group_without_a_command_shows_its_help(run: Run, words: list[str]) ->
     assert (code, out) == (2, "")
     assert error.startswith(f"Usage: snapline {' '.join([*words, '[OPTIONS]'])}")
     assert "\nCommands:\n" in error
+
+
+def test_what_is_called_a_tag_is_no_snapshot(run: Run) -> None:
+    before = ids()
+    for code, _, err in (
+        run("snapshot", "rollback", "shop.days", "--tag", "1"),
+        run("snapshot", "rollback", "shop.days", "--tag", "main.1"),
+        call(run, "rollback_to(table => 'shop.days', tag => '2')"),
+        run("sql", "--engine", "duckdb", "SELECT * FROM shop.days /*+ OPTIONS('scan.tag-name' = '1') */"),
+    ):
+        assert (code, "does not exist. Existing tags: none" in err) == (2, True), err
+    assert ids() == before and Session().table("shop.days").snapshot().id == 6
+    run("tag", "create", "shop.days", "watermark-7", "--snapshot", "2")
+    assert run("snapshot", "rollback", "shop.days", "--tag", "watermark-7")[0] == 0
+    assert ids() == [0, 1]
+
+
+def test_one_partition_is_described(run: Run) -> None:
+    code, out, _ = run("table", "describe", "shop.days", "--partition", "day=a")
+    assert code == 0 and "day=a" in out and "total-size" in out
+    code, out, _ = run("table", "describe", "shop.days", "--partition", "day=a", "--format", "json")
+    assert code == 0 and {"property"} == {each["kind"] for each in json.loads(out)}
+
+
+def test_a_catalog_that_is_misspelt_has_no_lineage_to_rebuild(run: Run) -> None:
+    code, _, err = call(run, "rebuild_lineage('nope')")
+    assert code == 2 and len(err.splitlines()) == 1 and "'nope'" in err and "snapline" in err

@@ -127,6 +127,21 @@ def test_a_correction_changes_the_branch_in_every_way_that_it_can(session: Sessi
     assert session.table("d.raw").to_arrow().equals(main)
 
 
+def test_a_correction_says_which_branches_it_has_changed(session: Session, recovery: Recovery) -> None:
+    session.sql("CREATE TABLE d.beside (a INT, p INT) PARTITIONED BY (p); INSERT INTO d.beside VALUES (1, 1)", "duckdb")
+    for statement in (
+        "CALL sys.rollback('d.raw', 2)",
+        "CALL sys.rollback_to(table => 'd.raw', snapshot_id => 2)",
+        "CALL sys.compact('d.raw')",
+        "CALL sys.drop_partition('d.beside', 'p=2')",
+    ):
+        said = recovery.correct(statement)
+        assert "$branch_fix " in said[0]
+        joined = "d.beside is part of recovery 'fix' from now on, and is published with it."
+        assert said[1:] == ([joined] if "beside" in statement else [])
+    assert recovery.correct("INSERT INTO d.beside VALUES (2, 2)")[1:] == []
+
+
 def test_a_backfill_says_what_no_asset_makes(
     session: Session, recovery: Recovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,3 +255,30 @@ def test_temporary_views_are_there_until_the_session_ends(sql: Sql, session: Ses
         sql("SELECT * FROM big")
     assert sql("SELECT count(*) FROM t") == [(2,)]
     assert session.catalog.views.names("default") == []
+
+
+def test_all_of_several_are_dropped_or_none(shop: Sql, session: Session) -> None:
+    shop(
+        "CREATE TABLE t (a INT); CREATE TABLE u (a INT); CREATE VIEW v AS SELECT 1 AS a; CREATE VIEW w AS SELECT 2 AS a"
+    )
+    for statement, message in (
+        ("DROP TABLE t, nope", r"nope does not exist"),
+        ("DROP TABLE t, v", r"v is a view: DROP VIEW"),
+        ("DROP TABLE t, u, t", r"\.t is named twice"),
+        ("DROP TABLE IF EXISTS t, v", r"v is a view: DROP VIEW"),
+        ("DROP VIEW v, nope", r"nope does not exist"),
+        ("DROP VIEW v, t", r"t is a table: DROP TABLE"),
+        ("DROP VIEW v, w, v", r"\.v is named twice"),
+    ):
+        with pytest.raises(StorageError, match=message):
+            shop(statement)
+        assert shop("SELECT count(*) FROM t, u, v, w") == [(0,)]
+    shop("DROP TABLE IF EXISTS t, nope, u; DROP VIEW IF EXISTS v, nope, w")
+    for name in ("t", "u", "v", "w"):
+        with pytest.raises(NotFound):
+            shop(f"SELECT * FROM {name}")
+
+
+def test_a_database_that_is_there_is_not_created(sql: Sql) -> None:
+    assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Created database fresh."
+    assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Database fresh is there already; it stays as it is."
