@@ -19,7 +19,7 @@ from ..read.metadata_columns import METADATA_COLUMNS
 from .commands import MetadataConstraint, WatermarkConstraint
 from .dialect import SnaplineSql, shown
 from .predicate_text import literal_of
-from .written_types import refusal
+from .written_types import REQUIRED, refusal
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -128,7 +128,8 @@ def _key(definition: TableDefinition, columns: Sequence[exp.Expr]) -> None:
 def _refuse_second(given: object, what: str) -> None:
     """Raise InvalidRequest if a part of a definition is there already."""
     if given:
-        raise InvalidRequest(f"{what} is given twice. Give it once, a key of several columns as PRIMARY KEY (a, b).")
+        together = ", a key of several columns as PRIMARY KEY (a, b)" if what == "PRIMARY KEY" else ""
+        raise InvalidRequest(f"{what} is given twice. Give it once{together}.")
 
 
 def options_of(create: exp.Create) -> dict[str, str]:
@@ -285,20 +286,23 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
 
 
 def _inner(node: exp.Expr) -> DataType:
-    kind = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
-    constraints = node.args.get("constraints") or []
-    name = node.name if isinstance(node, exp.ColumnDef) else ""
-    return type_of(
-        kind, nullable=nullable_of([constraint.args.get("kind") or constraint for constraint in constraints], name)
-    )
+    if not isinstance(node, exp.ColumnDef):
+        return type_of(node, nullable=REQUIRED not in node.meta)
+    kinds = [constraint.args.get("kind") or constraint for constraint in node.args.get("constraints") or []]
+    for kind in kinds:
+        if not isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint):
+            raise InvalidRequest(f"Field {node.name!r} of a struct takes NOT NULL and COMMENT, and not {shown(kind)}.")
+    return type_of(node.args["kind"], nullable=nullable_of(kinds, node.name))
 
 
 def _comment(node: exp.Expr) -> str | None:
+    comment: str | None = None
     for argument in node.args.get("constraints") or []:
         kind = argument.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
-            return str(kind.this.name)
-    return None
+            _refuse_second(comment, f"The COMMENT of field {node.name!r}")
+            comment = str(kind.this.name)
+    return comment
 
 
 def _refuse_connector(definition: TableDefinition) -> None:

@@ -8,6 +8,8 @@ from sqlglot.tokens import Token, TokenType
 _Type = exp.DataType.Type
 # Key of the meta data of a type in a tree: the words that it was written with, where they say something else than the tree.
 _WRITTEN = "written"
+# Key of the meta data of the type of elements, keys or values behind which NOT NULL stands.
+REQUIRED = "required"
 _WITH_ZONE, _WITHOUT_ZONE = "WITH TIME ZONE", "WITHOUT TIME ZONE"
 _MOMENTS = "a moment is TIMESTAMP_LTZ, a time on a clock TIMESTAMP_NTZ"
 _MISLEADING = {
@@ -65,6 +67,8 @@ def refusal(node: exp.DataType, *, stored: bool) -> str:
     inner = node.expressions
     if _WRITTEN in node.meta:
         return _MISLEADING[node.meta[_WRITTEN]]
+    if REQUIRED in node.meta and not stored:
+        return "NOT NULL of elements, keys and values is part of a column's type in a table: leave it out of a query"
     if node.args.get("nullable"):
         return "NULLABLE(…) is not known: a type takes nulls unless NOT NULL is said"
     match node.this:
