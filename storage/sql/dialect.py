@@ -305,7 +305,7 @@ class _Parser(OthersParser):
             self.raise_error(
                 "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start
             )
-        value = self._text() if self._match(TokenType.EQ) else None
+        value = self._value("RESET 'key' takes a setting back") if self._match(TokenType.EQ) else None
         return self.expression(SetOption(this=key, value=value))
 
     def _parse_reset(self) -> exp.Expr:

@@ -104,6 +104,8 @@ def define_table(create: exp.Create, *, connectors: Collection[str] = ()) -> Tab
             _key(definition, setting.expressions)
         elif isinstance(setting, exp.PartitionedByProperty):
             _refuse_second(definition.partition_by, "PARTITIONED BY")
+            if not setting.this.expressions:
+                raise InvalidRequest("PARTITIONED BY () names no column: name one, or leave it out.")
             definition.partition_by = [_partition_column(definition, key, numbers) for key in setting.this.expressions]
         elif isinstance(setting, exp.FileFormatProperty) and _is_paimon(setting):
             # Every table is; whoever reads the name has carried it out.

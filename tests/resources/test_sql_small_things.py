@@ -157,6 +157,24 @@ def test_what_is_refused_is_called_what_was_written(sql: Sql, statement: str, sa
         sql(statement)
 
 
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE u (a INT) PARTITIONED BY ()", "names no column"),
+        ("ALTER TABLE days ADD COLUMN x INT COMMENT 'a' COMMENT 'b'", "COMMENT of column 'x' is given twice"),
+        ("ALTER TABLE days ADD PARTITION (d = 'nonsense')", "'nonsense' is not a value of type DATE"),
+        ("SET pipeline.name = NULL", "RESET 'key'"),
+        ("ALTER TABLE days SET ('bucket' = NULL)", "NULL is no value"),
+        ("ALTER TABLE days ALTER COLUMN a COMMENT NULL", "a comment is a text"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(sql: Sql, statement: str, said: str) -> None:
+    sql("CREATE TABLE days (a INT, d DATE) PARTITIONED BY (d); ALTER TABLE days ADD PARTITION (d = '2024-05-01')")
+    with pytest.raises(InvalidRequest, match=said):
+        sql(statement)
+
+
 def test_replace_of_two_arguments_leaves_out_what_it_finds(sql: Sql) -> None:
     assert sql("SELECT replace('abab', 'a') AS r, replace('abab', 'a', 'c') AS s, replace('ab', '') AS t") == [
         ("bb", "cbcb", "ab")
