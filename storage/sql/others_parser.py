@@ -115,6 +115,11 @@ class OthersParser(AddedParser):
         negated: exp.Expr | None = super()._negate_range(this)
         return negated
 
+    def _parse_string_as_identifier(self) -> exp.Identifier | None:
+        if self._is(TokenType.STRING):
+            self._refuse_here("A name stands in back quotes; in quotes it is a text")
+        return None
+
     def _parse_in(self, *arguments: Any, **named: Any) -> exp.In:
         if self._is(TokenType.L_BRACKET):
             self._refuse_here("IN takes values in parentheses, IN (1, 2), or a query")

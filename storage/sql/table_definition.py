@@ -124,6 +124,8 @@ def _is_paimon(using: exp.FileFormatProperty) -> bool:
 
 def _key(definition: TableDefinition, columns: Sequence[exp.Expr]) -> None:
     _refuse_second(definition.primary_key, "PRIMARY KEY")
+    for column in columns:
+        _refuse_text(column)
     definition.primary_key = [column.name for column in columns]
 
 
@@ -166,10 +168,18 @@ def _partition_column(definition: TableDefinition, key: exp.Expr, numbers: "coun
     # Hive's way: a partition column may be declared where it is named.
     if isinstance(key, exp.ColumnDef):
         _column(definition, key, numbers)
+    _refuse_text(key)
     return key.name
 
 
+def _refuse_text(name: object) -> None:
+    """Raise InvalidRequest for the name of a column in quotes: looked at without counting as read."""
+    if isinstance(name, exp.Literal):
+        raise InvalidRequest(f"{shown(name)}: a name of a column stands in back quotes; in quotes it is a text.")
+
+
 def _column(definition: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
+    _refuse_text(column.this)
     definition.order.append(column.name)
     kinds = [argument.args.get("kind") or argument for argument in column.args.get("constraints") or []]
     for kind in kinds:
@@ -206,6 +216,11 @@ def _column(definition: TableDefinition, column: exp.ColumnDef, numbers: "count[
         elif isinstance(kind, exp.DefaultColumnConstraint):
             _refuse_second(default, "DEFAULT")
             default = kind.this
+        elif isinstance(kind, exp.AutoIncrementColumnConstraint | exp.GeneratedAsIdentityColumnConstraint):
+            raise InvalidRequest(
+                f"Column {column.name!r}: columns that number their rows (IDENTITY, AUTO_INCREMENT) are not known here: write "
+                "the numbers."
+            )
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
     kept = type_of(column.args["kind"], nullable=nullable)
