@@ -33,33 +33,37 @@ _POSTGRESQL = re.compile(
 _REMOTES = re.compile(r"sc://[^\s/:;]+(:\d+)?(/.*)?|sc://\[[0-9A-Fa-f:.]+\](:\d+)?(/.*)?|local(\[.+\])?")
 
 
+def refuse_unseen(name: str, value: str) -> None:
+    """Raise InvalidRequest for an address with a blank at an end, or with characters that nobody sees: it would be another one,
+    which is made without a word.
+    """
+    if value != value.strip() or value.rstrip("/") != value.rstrip("/ ") or not value.isprintable():
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r} begins or ends with a blank, or holds characters that are not shown: leave them out."
+        )
+
+
 def check_warehouse(name: str, value: str) -> None:
     """Raise InvalidRequest for a path that means another directory wherever a program is started."""
+    refuse_unseen(name, value)
     if not value.startswith("/") and not _SCHEME.match(value):
         raise InvalidRequest(
             f"{name} = {hidden(value)!r} is no absolute path, and no URL such as s3://bucket/warehouse: programs that are "
             "started elsewhere would look for the tables there."
         )
-    _refuse_protocol(name, value)
-    protocol = _protocol(value)
-    if protocol in known_implementations and protocol not in _OF_TABLES:
-        raise InvalidRequest(
-            f"{name} = {hidden(value)!r}: {protocol}:// keeps no tables. Use a path, file://, s3://, gs://, abfs:// or hdfs://."
-        )
-    try:
-        refuse_other_urls(value)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{name}: {error}") from None
+    _refuse_store(name, value, "tables")
 
 
 def check_home(name: str, value: str) -> None:
     """Raise InvalidRequest for a home that is another directory wherever a program is started."""
+    refuse_unseen(name, value)
     if not value.startswith(("/", "~")):
         raise InvalidRequest(f"{name} = {hidden(value)!r} is no absolute path: each program would have another home.")
 
 
 def check_directory(name: str, value: str) -> None:
     """Raise InvalidRequest for what is no absolute path of this machine."""
+    refuse_unseen(name, value)
     if not _is_path(value):
         raise InvalidRequest(f"{name} = {hidden(value)!r} is no directory: give an absolute path.")
     if os.path.exists(value) and not os.path.isdir(value):
@@ -69,14 +73,33 @@ def check_directory(name: str, value: str) -> None:
 def check_directories(name: str, values: Iterable[str], *, urls: bool) -> None:
     """Raise InvalidRequest that names the first of several that is no directory; `urls`: whether it may be on another store."""
     for value in values:
+        refuse_unseen(name, value)
         scheme = _SCHEME.match(value) if urls else None
         path = value[scheme.end() :] if scheme else value
-        if not path.strip("/") or not _is_path(path):
+        if not path.strip("/") or not _is_path(path) or "*" in path:
             raise InvalidRequest(
                 f"{name}: {hidden(value)!r} is no directory: give an absolute path below /"
-                f"{', or a URL such as s3://bucket/path' if urls else ''}, without . and .. in it."
+                f"{', or a URL such as s3://bucket/path' if urls else ''}, without ., .. and * in it."
             )
-        _refuse_protocol(name, value)
+        if not scheme and os.path.exists(value) and not os.path.isdir(value):
+            raise InvalidRequest(f"{name}: {hidden(value)!r} is no directory, but a file: give that which holds it.")
+        # What a session exports into the memory of its process, it reads there.
+        if urls and _protocol(value) != "memory":
+            _refuse_store(name, value, "files")
+
+
+def _refuse_store(name: str, value: str, what: str) -> None:
+    """Raise InvalidRequest for a URL of a file system that keeps no files, and for one with a password in it."""
+    _refuse_protocol(name, value)
+    protocol = _protocol(value)
+    if protocol in known_implementations and protocol not in _OF_TABLES:
+        raise InvalidRequest(
+            f"{name} = {hidden(value)!r}: {protocol}:// keeps no {what}. Use a path, file://, s3://, gs://, abfs:// or hdfs://."
+        )
+    try:
+        refuse_other_urls(value)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name}: {error}") from None
 
 
 def check_time_zone(name: str, value: str) -> None:

@@ -42,6 +42,7 @@ from .setting_values import (
     check_spark_remote,
     check_time_zone,
     check_warehouse,
+    refuse_unseen,
 )
 
 _NAMES = (
@@ -188,6 +189,7 @@ def _refuse_values(given: Mapping[str, str]) -> None:
 
 def address_of_pages(name: str, text: str) -> str:
     """An address under which pages are, without a slash at the end. Raises InvalidRequest that names what gave it."""
+    refuse_unseen(name, text)
     try:
         parts = urlsplit(text)
         # Asked for its port, an address whose port cannot be is an error.

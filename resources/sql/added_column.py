@@ -22,6 +22,8 @@ def added_column(node: AddedColumn) -> AddColumn:
     for constraint in constraints:
         kind = constraint.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
+            if comment is not None:
+                raise InvalidRequest(f"The COMMENT of column {column.name!r} is given twice. Give it once.")
             comment = kind.this.name
         elif isinstance(kind, exp.NotNullColumnConstraint):
             continue

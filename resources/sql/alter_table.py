@@ -73,7 +73,7 @@ def _act(node: AlterTable, table: Table, action: str, values: Any) -> Act:
         return lambda: _partitions_dropped(table, partitions, if_exists)
     if action == "add partition":
         for value in values:
-            partition_values(value, table)
+            table.partition_values(partition_values(value, table))
         node.args.get("action_exists")
         return lambda: Result("A partition is there as soon as it has rows.")
     if where:

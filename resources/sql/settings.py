@@ -47,7 +47,7 @@ class Settings:
 
 def check_setting(key: str, value: str, warehouse: str) -> None:
     """Raise InvalidRequest for a setting that nobody reads, or a value that it cannot have."""
-    check_key(key)
+    check_key(key, value)
     if key.startswith(TABLE_DEFAULTS):
         own = key.removeprefix(TABLE_DEFAULTS)
         if own == FILE_PATH:
@@ -65,8 +65,8 @@ def check_setting(key: str, value: str, warehouse: str) -> None:
         raise InvalidRequest(f"{key!r} needs a name. RESET '{key}' takes it back.")
 
 
-def check_key(key: str) -> None:
-    """Raise InvalidRequest for a setting that nobody reads."""
+def check_key(key: str, value: str = "") -> None:
+    """Raise InvalidRequest for a setting that nobody reads; `value`: what is to be shown of one without a default."""
     if key in _KEYS:
         return
     if key.startswith(TABLE_DEFAULTS):
@@ -78,7 +78,7 @@ def check_key(key: str) -> None:
         if own != FILE_PATH and (
             TableOptions.default_of(own) or own not in {each["key"] for each in TableOptions.declared()}
         ):
-            check_table_options({own: TableOptions.default_of(own)}, "to be created")
+            check_table_options({own: TableOptions.default_of(own) or value}, "to be created")
         return
     near = difflib.get_close_matches(key, _KEYS, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Settings: {', '.join(_KEYS)}, {TABLE_DEFAULTS}<option>."

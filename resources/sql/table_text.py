@@ -30,23 +30,25 @@ def create_statement(table: Table) -> str:
 
 
 def _column_line(field: Any) -> str:
-    comment = f" COMMENT {_literal(field.description)}" if field.description else ""
     default = "" if field.default_value is None else f" DEFAULT {field.default_value}"
-    return f"{_quoted(field.name)} {type_text(field.type)}{default}{comment}"
+    return f"{_quoted(field.name)} {type_text(field.type)}{default}{_comment(field)}"
+
+
+def _comment(field: Any) -> str:
+    return f" COMMENT {_literal(field.description)}" if field.description is not None else ""
 
 
 def type_text(kind: Any) -> str:
-    """A type of the format as SQL has it."""
+    """A type of the format as SQL has it, with NOT NULL and the comments of fields at every depth."""
     required = "" if kind.nullable else " NOT NULL"
     match kind.root:
         case "ARRAY":
-            return f"ARRAY<{type_text(kind.element).removesuffix(' NOT NULL')}>{required}"
+            return f"ARRAY<{type_text(kind.element)}>{required}"
         case "MAP":
-            inner = f"{type_text(kind.key)}, {type_text(kind.element)}".replace(" NOT NULL", "")
-            return f"MAP<{inner}>{required}"
+            return f"MAP<{type_text(kind.key)}, {type_text(kind.element)}>{required}"
         case "ROW":
-            fields = ", ".join(f"{_quoted(field.name)} {type_text(field.type)}" for field in kind.fields)
-            return f"ROW<{fields}>{required}"
+            fields = (f"{_quoted(field.name)} {type_text(field.type)}{_comment(field)}" for field in kind.fields)
+            return f"ROW<{', '.join(fields)}>{required}"
     return str(kind)
 
 

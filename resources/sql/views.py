@@ -158,6 +158,8 @@ class ViewStatements:
             target = self._place(values)
             if target.catalog != place.catalog:
                 raise at(name, InvalidRequest("A view stays in its catalog."))
+            if target.identifier.database not in catalog.databases():
+                raise at(values, NotFound(f"There is no database {target.identifier.database!r}. Create it first."))
             return lambda: self._done(name, lambda: catalog.views.rename(called, str(target.identifier)), called)
         if action == "as":
             made = self._view(take(values), name, place, columns_of, [])

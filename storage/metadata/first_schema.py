@@ -31,6 +31,12 @@ def new_schema(
     Columns of an Arrow schema get field ids in order, fields of nested columns right after their column.
     """
     texts = {str(key): _option_text(value) for key, value in (options or {}).items()}
+    for given, key, what in (
+        (primary_keys, "primary-key", "The primary key"),
+        (partition_keys, "partition", "The list of partition columns"),
+    ):
+        if given and key in texts:
+            raise InvalidRequest(f"{what} is given twice, once as the option {key!r}. Leave the option out.")
     primary_keys = tuple(primary_keys) or _names(texts.pop("primary-key", ""))
     partition_keys = tuple(partition_keys) or _names(texts.pop("partition", ""))
     check_table_options(texts, "to be created")

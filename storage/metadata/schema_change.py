@@ -106,7 +106,10 @@ class RenameColumn(SchemaChange):
             raise InvalidRequest(f"Partition column {self.name!r} cannot be renamed: directories carry its name.")
         parent, name = _split(self.name)
         if "." in self.new_name:
-            raise InvalidRequest(f"{self.new_name!r} is a path. Give the new name alone: {_split(self.new_name)[1]!r}.")
+            raise InvalidRequest(
+                f"{self.new_name!r} has a dot, which leads into a struct when columns are altered. Give a name without "
+                "one, that of a field alone."
+            )
 
         def rename(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
             place = _index(fields, name)

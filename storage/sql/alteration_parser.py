@@ -159,7 +159,7 @@ class AlterationParser(TypeParser):
         if self._match_text_seq("DROP", "DEFAULT"):
             return "set default", (name, exp.Null())
         if self._match_text_seq("COMMENT"):
-            return "comment", (name, self._text())
+            return "comment", (name, self._value("a comment is a text in quotes"))
         after, first = self._placement()
         if after or first:
             return "move", (name, after, first)

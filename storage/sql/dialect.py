@@ -166,6 +166,8 @@ class _Parser(OthersParser):
 
     def _parse_table_alias(self, *arguments: Any, **named: Any) -> Any:
         start = self._index
+        if self._is(TokenType.ALIAS) and self._next and self._next.token_type == TokenType.STRING:
+            self.raise_error("A name stands in back quotes; in quotes it is a text", self._next)
         alias = super()._parse_table_alias(*arguments, **named)
         self._refuse_bare_as(start)
         return alias
@@ -305,7 +307,7 @@ class _Parser(OthersParser):
             self.raise_error(
                 "SET takes a key and a value: SET 'key' = 'value'. Times are UTC, and there are no variables", start
             )
-        value = self._text() if self._match(TokenType.EQ) else None
+        value = self._value("RESET 'key' takes a setting back") if self._match(TokenType.EQ) else None
         return self.expression(SetOption(this=key, value=value))
 
     def _parse_reset(self) -> exp.Expr:

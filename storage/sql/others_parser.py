@@ -105,6 +105,21 @@ class OthersParser(AddedParser):
                 return chain
         return parsed
 
+    def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """NOT behind a value stands before IN, BETWEEN and the LIKEs; `v NOT NULL` is no condition, and no word of a column."""
+        if isinstance(this.this if isinstance(this, exp.Not) else this, exp.Is):
+            self._refuse_before(
+                "NOT stands behind a value before IN, BETWEEN and LIKE alone: a condition is v IS NOT NULL, and a computed "
+                "column takes no NOT NULL"
+            )
+        negated: exp.Expr | None = super()._negate_range(this)
+        return negated
+
+    def _parse_string_as_identifier(self) -> exp.Identifier | None:
+        if self._is(TokenType.STRING):
+            self._refuse_here("A name stands in back quotes; in quotes it is a text")
+        return None
+
     def _parse_in(self, *arguments: Any, **named: Any) -> exp.In:
         if self._is(TokenType.L_BRACKET):
             self._refuse_here("IN takes values in parentheses, IN (1, 2), or a query")

@@ -46,6 +46,12 @@ class BaseParser(DatabricksParser):
             self.raise_error("Expected a value")
         return joined(words)
 
+    def _value(self, instead: str) -> str:
+        """A value that is not NULL, for which `instead` says what to write."""
+        if self._is(TokenType.NULL):
+            self.raise_error(f"NULL is no value here: {instead}", self._curr)
+        return self._text()
+
     def _options(self) -> list[tuple[str, str]]:
         """('key' = 'value', …)"""
         self._match_l_paren()
@@ -54,7 +60,9 @@ class BaseParser(DatabricksParser):
             key = self._text()
             if not self._match(TokenType.EQ):
                 self.raise_error("Expected =")
-            options.append((key, self._text()))
+            options.append(
+                (key, self._value("leave the option out, or take it away with RESET; a text stands in quotes"))
+            )
             self._refuse_twice([each for each, _ in options])
             if not self._match(TokenType.COMMA):
                 break

@@ -19,7 +19,7 @@ from ..read.metadata_columns import METADATA_COLUMNS
 from .commands import MetadataConstraint, WatermarkConstraint
 from .dialect import SnaplineSql, shown
 from .predicate_text import literal_of
-from .written_types import refusal
+from .written_types import REQUIRED, refusal
 
 _Type = exp.DataType.Type
 _WORDS = {
@@ -104,6 +104,8 @@ def define_table(create: exp.Create, *, connectors: Collection[str] = ()) -> Tab
             _key(definition, setting.expressions)
         elif isinstance(setting, exp.PartitionedByProperty):
             _refuse_second(definition.partition_by, "PARTITIONED BY")
+            if not setting.this.expressions:
+                raise InvalidRequest("PARTITIONED BY () names no column: name one, or leave it out.")
             definition.partition_by = [_partition_column(definition, key, numbers) for key in setting.this.expressions]
         elif isinstance(setting, exp.FileFormatProperty) and _is_paimon(setting):
             # Every table is; whoever reads the name has carried it out.
@@ -122,13 +124,16 @@ def _is_paimon(using: exp.FileFormatProperty) -> bool:
 
 def _key(definition: TableDefinition, columns: Sequence[exp.Expr]) -> None:
     _refuse_second(definition.primary_key, "PRIMARY KEY")
+    for column in columns:
+        _refuse_text(column)
     definition.primary_key = [column.name for column in columns]
 
 
 def _refuse_second(given: object, what: str) -> None:
     """Raise InvalidRequest if a part of a definition is there already."""
     if given:
-        raise InvalidRequest(f"{what} is given twice. Give it once, a key of several columns as PRIMARY KEY (a, b).")
+        together = ", a key of several columns as PRIMARY KEY (a, b)" if what == "PRIMARY KEY" else ""
+        raise InvalidRequest(f"{what} is given twice. Give it once{together}.")
 
 
 def options_of(create: exp.Create) -> dict[str, str]:
@@ -163,10 +168,18 @@ def _partition_column(definition: TableDefinition, key: exp.Expr, numbers: "coun
     # Hive's way: a partition column may be declared where it is named.
     if isinstance(key, exp.ColumnDef):
         _column(definition, key, numbers)
+    _refuse_text(key)
     return key.name
 
 
+def _refuse_text(name: object) -> None:
+    """Raise InvalidRequest for the name of a column in quotes: looked at without counting as read."""
+    if isinstance(name, exp.Literal):
+        raise InvalidRequest(f"{shown(name)}: a name of a column stands in back quotes; in quotes it is a text.")
+
+
 def _column(definition: TableDefinition, column: exp.ColumnDef, numbers: "count[int]") -> None:
+    _refuse_text(column.this)
     definition.order.append(column.name)
     kinds = [argument.args.get("kind") or argument for argument in column.args.get("constraints") or []]
     for kind in kinds:
@@ -203,6 +216,11 @@ def _column(definition: TableDefinition, column: exp.ColumnDef, numbers: "count[
         elif isinstance(kind, exp.DefaultColumnConstraint):
             _refuse_second(default, "DEFAULT")
             default = kind.this
+        elif isinstance(kind, exp.AutoIncrementColumnConstraint | exp.GeneratedAsIdentityColumnConstraint):
+            raise InvalidRequest(
+                f"Column {column.name!r}: columns that number their rows (IDENTITY, AUTO_INCREMENT) are not known here: write "
+                "the numbers."
+            )
         else:
             raise InvalidRequest(f"Column {column.name!r}: {shown(kind)} is not known here.")
     kept = type_of(column.args["kind"], nullable=nullable)
@@ -285,20 +303,23 @@ def type_of(node: exp.Expr, *, nullable: bool = True) -> DataType:
 
 
 def _inner(node: exp.Expr) -> DataType:
-    kind = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
-    constraints = node.args.get("constraints") or []
-    name = node.name if isinstance(node, exp.ColumnDef) else ""
-    return type_of(
-        kind, nullable=nullable_of([constraint.args.get("kind") or constraint for constraint in constraints], name)
-    )
+    if not isinstance(node, exp.ColumnDef):
+        return type_of(node, nullable=REQUIRED not in node.meta)
+    kinds = [constraint.args.get("kind") or constraint for constraint in node.args.get("constraints") or []]
+    for kind in kinds:
+        if not isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint):
+            raise InvalidRequest(f"Field {node.name!r} of a struct takes NOT NULL and COMMENT, and not {shown(kind)}.")
+    return type_of(node.args["kind"], nullable=nullable_of(kinds, node.name))
 
 
 def _comment(node: exp.Expr) -> str | None:
+    comment: str | None = None
     for argument in node.args.get("constraints") or []:
         kind = argument.args.get("kind")
         if isinstance(kind, exp.CommentColumnConstraint):
-            return str(kind.this.name)
-    return None
+            _refuse_second(comment, f"The COMMENT of field {node.name!r}")
+            comment = str(kind.this.name)
+    return comment
 
 
 def _refuse_connector(definition: TableDefinition) -> None:

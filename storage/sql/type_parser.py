@@ -6,7 +6,10 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from .unparsed import UnparsedParser
-from .written_types import as_written, refusal
+from .written_types import REQUIRED, as_written, refusal
+
+# What takes types without names: fields of structs have NOT NULL among their constraints.
+_OF_ELEMENTS = (TokenType.ARRAY, TokenType.MAP)
 
 
 class TypeParser(UnparsedParser):
@@ -16,10 +19,25 @@ class TypeParser(UnparsedParser):
 
     def _parse_types(self, *arguments: Any, **named: Any) -> Any:
         start = self._index
-        kind = super()._parse_types(*arguments, **named)
+        around = self.__dict__.get("_type_around")
+        self.__dict__["_type_around"] = self._curr.token_type if self._curr else None
+        try:
+            kind = super()._parse_types(*arguments, **named)
+        finally:
+            self.__dict__["_type_around"] = around
         if isinstance(kind, exp.DataType) and self._index > start:
-            return as_written(kind, self._tokens[start : self._index])
+            kind = as_written(kind, self._tokens[start : self._index])
+            if around in _OF_ELEMENTS and self._match_text_seq("NOT", "NULL"):
+                kind.meta[REQUIRED] = True
         return kind
+
+    def _parse_struct_types(self, *arguments: Any, **named: Any) -> Any:
+        around = self.__dict__.get("_type_around")
+        self.__dict__["_type_around"] = TokenType.STRUCT
+        try:
+            return super()._parse_struct_types(*arguments, **named)
+        finally:
+            self.__dict__["_type_around"] = around
 
     def build_cast(self, strict: bool, **kwargs: Any) -> exp.Expr:
         """A cast. Raises ParseError for a type that cannot be as it is written."""

@@ -8,10 +8,13 @@ from sqlglot.tokens import Token, TokenType
 _Type = exp.DataType.Type
 # Key of the meta data of a type in a tree: the words that it was written with, where they say something else than the tree.
 _WRITTEN = "written"
+# Key of the meta data of the type of elements, keys or values behind which NOT NULL stands.
+REQUIRED = "required"
 _WITH_ZONE, _WITHOUT_ZONE = "WITH TIME ZONE", "WITHOUT TIME ZONE"
 _MOMENTS = "a moment is TIMESTAMP_LTZ, a time on a clock TIMESTAMP_NTZ"
 _MISLEADING = {
     "INT8": "INT8 has one byte in some systems and eight in others: write TINYINT or BIGINT",
+    "BLOB": "BLOB is a type of the format that is not written here: BYTES holds bytes of any length",
     "TIMESTAMPTZ": f"TIMESTAMPTZ is not known: {_MOMENTS}",
     "VARCHAR": "VARCHAR takes one whole number in parentheses",
     _WITH_ZONE: f"TIMESTAMP {_WITH_ZONE} is not known: {_MOMENTS}",
@@ -42,7 +45,7 @@ def as_written(node: exp.DataType, tokens: Sequence[Token]) -> exp.DataType:
     """The tree of a type that was written with some tokens: what they say is kept where the tree does not."""
     words = [token.text.upper() for token in tokens]
     text = " ".join(words)
-    if words[0] in ("INT8", "TIMESTAMPTZ"):
+    if words[0] in ("INT8", "TIMESTAMPTZ", "BLOB"):
         node.meta[_WRITTEN] = words[0]
     elif tokens[0].token_type in (TokenType.VARCHAR, TokenType.CHAR):
         # In a query each is a text of any length, as in Spark: the tree has nothing of what stands in parentheses.
@@ -65,6 +68,8 @@ def refusal(node: exp.DataType, *, stored: bool) -> str:
     inner = node.expressions
     if _WRITTEN in node.meta:
         return _MISLEADING[node.meta[_WRITTEN]]
+    if REQUIRED in node.meta and not stored:
+        return "NOT NULL of elements, keys and values is part of a column's type in a table: leave it out of a query"
     if node.args.get("nullable"):
         return "NULLABLE(…) is not known: a type takes nulls unless NOT NULL is said"
     match node.this:

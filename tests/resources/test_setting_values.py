@@ -67,6 +67,11 @@ WRONG = [
     ("SNAPLINE_WAREHOUSE", "zip://w"),
     ("SNAPLINE_WAREHOUSE", "s3:/bucket/w"),
     ("SNAPLINE_WAREHOUSE", "s3://user:s3cretword@bucket/w"),
+    ("SNAPLINE_READABLE_DIRECTORIES", '["/tmp/*"]'),
+    ("SNAPLINE_READABLE_DIRECTORIES", '["/etc/passwd"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["s3://user:s3cretword@bucket/out"]'),
+    ("SNAPLINE_WRITABLE_DIRECTORIES", '["http://host/out"]'),
+    ("SNAPLINE_EXTERNAL_ROOTS", '["https://host/files"]'),
     ("SNAPLINE_BROWSER_READ_ONLY", "maybe"),
     ("TZ", "Europa/Berlin"),
     ("TZ", "no zone"),
@@ -80,9 +85,26 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(tmp_path: Path, name: s
     assert "\n" not in str(caught.value) and "s3cretword" not in str(caught.value)
 
 
+ADDRESSES = (
+    *("SNAPLINE_HOME", "SNAPLINE_WAREHOUSE", "SNAPLINE_CHECKPOINTS", "SNAPLINE_LOCK_DIRECTORY", "SNAPLINE_BROWSER_URL"),
+    *("SNAPLINE_EXTERNAL_ROOTS", "SNAPLINE_READABLE_DIRECTORIES", "SNAPLINE_WRITABLE_DIRECTORIES"),
+)
+
+
+@pytest.mark.parametrize("unseen", [" ", "\t", "\n", "\r\n", "\u00a0", "\u200b", "\ufeff", " /"])
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_an_address_that_ends_with_what_nobody_sees_is_refused(tmp_path: Path, name: str, unseen: str) -> None:
+    is_list = name.endswith(("_ROOTS", "_DIRECTORIES"))
+    value = f"{tmp_path}/a{unseen}"
+    with pytest.raises(InvalidRequest, match=f"{name}.* not shown") as caught:
+        Settings.from_environment({"SNAPLINE_HOME": str(tmp_path), name: json.dumps([value]) if is_list else value})
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("SNAPLINE_WAREHOUSE", "/data/my tables"),
         ("SNAPLINE_WAREHOUSE", "file:///data/w"),
         ("SNAPLINE_WAREHOUSE", "file:/data/w"),
         ("SNAPLINE_WAREHOUSE", "abfs://container@account.dfs.core.windows.net/w"),

@@ -457,7 +457,10 @@ def test_a_directory_is_replaced_if_it_holds_exports_alone(sql: Sql, out: Path) 
 
 def test_object_stores_are_written_too(tmp_path: Path) -> None:
     settings = Settings(
-        tmp_path / "home", "memory://wh", f"jdbc:sqlite:{tmp_path}/l.db", writable_directories=["memory://exports/x"]
+        tmp_path / "home",
+        f"{tmp_path}/wh",
+        f"jdbc:sqlite:{tmp_path}/l.db",
+        writable_directories=["memory://exports/x"],
     )
     session = Session(settings)
     files = fsspec.filesystem("memory")

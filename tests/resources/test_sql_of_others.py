@@ -53,6 +53,22 @@ Sql = Callable[[str], Any]
         ("SELECT * FROM k USING SAMPLE 50%", "TABLESAMPLE"),
         ("SELECT * FROM k TABLESAMPLE BERNOULLI (50)", "TABLESAMPLE"),
         ("SELECT * FROM k TABLESAMPLE (10)", "TABLESAMPLE"),
+        ("SELECT * FROM k WHERE s NOT NULL", "v IS NOT NULL"),
+        ("SELECT s NOT IS NULL FROM k", "v IS NOT NULL"),
+        ("SELECT s LIKE 'a' NOT NULL FROM k", "v IS NOT NULL"),
+        ("DELETE FROM k WHERE s NOT NULL", "v IS NOT NULL"),
+        ("UPDATE k SET id = 1 WHERE NOT s NOT NULL", "v IS NOT NULL"),
+        ("MERGE INTO k USING k AS l ON k.s NOT NULL WHEN MATCHED THEN DELETE", "v IS NOT NULL"),
+        ("CREATE TABLE 'c' (id INT)", "back quotes"),
+        ('CREATE TABLE "c" (id INT)', "back quotes"),
+        ("SELECT * FROM 'k'", "back quotes"),
+        ("SELECT * FROM k AS 'l'", "back quotes"),
+        ("SELECT * FROM k 'l'", "back quotes"),
+        ("INSERT INTO 'k' VALUES (1)", "back quotes"),
+        ("DROP TABLE 'k'", "back quotes"),
+        ("USE 'db'", "back quotes"),
+        ("CREATE TABLE c (id INT, b AS id + 1 NOT NULL)", "computed column takes no NOT NULL"),
+        ("CREATE TABLE c (id INT, b INT AS (id + 1) NOT NULL COMMENT 'x')", "computed column takes no NOT NULL"),
     ],
 )
 def test_what_other_systems_write_is_refused_with_what_spark_has(query: str, advice: str) -> None:
@@ -71,6 +87,10 @@ def test_what_other_systems_write_is_refused_with_what_spark_has(query: str, adv
         ("SELECT `array`[0] FROM t", "SELECT `array`[0] FROM t"),
         ("SELECT DATE '2024-05-01'::STRING", "SELECT CAST(CAST('2024-05-01' AS DATE) AS STRING)"),
         ("SELECT id NOTNULL FROM k", "SELECT id AS NOTNULL FROM k"),
+        (
+            "SELECT s IS NOT NULL, NOT s IS NULL, s NOT IN ('a'), s NOT LIKE 'a' FROM k",
+            "SELECT NOT s IS NULL, NOT s IS NULL, NOT s IN ('a'), s NOT LIKE 'a' FROM k",
+        ),
         (
             "SELECT * FROM k TABLESAMPLE (10 ROWS) REPEATABLE (1)",
             "SELECT * FROM k TABLESAMPLE (10 ROWS) REPEATABLE (1)",

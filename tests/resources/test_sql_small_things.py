@@ -157,6 +157,73 @@ def test_what_is_refused_is_called_what_was_written(sql: Sql, statement: str, sa
         sql(statement)
 
 
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE u ('a' INT)", "back quotes"),
+        ("CREATE TABLE u (a INT, PRIMARY KEY ('a') NOT ENFORCED)", "back quotes"),
+        ("CREATE TABLE u (a INT) PARTITIONED BY ('a')", "back quotes"),
+        ("CREATE TABLE u (a BLOB)", "BLOB is a type of the format that is not written here"),
+        ("CREATE TABLE u (a STRUCT<x: BLOB>)", "BLOB is a type of the format that is not written here"),
+    ],
+)
+def test_texts_are_no_names_of_columns_and_blobs_no_bytes(sql: Sql, statement: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        sql(statement)
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "CREATE TABLE u (a INT, PRIMARY KEY (a) NOT ENFORCED) WITH ('primary-key' = 'a')",
+            "primary key is given twice, once as the option 'primary-key'",
+        ),
+        (
+            "CREATE TABLE u (a INT, b INT) PARTITIONED BY (a) WITH ('partition' = 'a')",
+            "partition columns is given twice, once as the option 'partition'",
+        ),
+        ("CREATE TABLE u (a INT IDENTITY)", "IDENTITY"),
+        ("SET 'table-storage.path' = '/x'", "'path' = '/x'"),
+        ("ALTER TABLE words RENAME COLUMN id TO `a.b`", "'a.b' has a dot, which leads into a struct"),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_written(sql: Sql, statement: str, said: str) -> None:
+    sql("CREATE TABLE words (id INT)")
+    with pytest.raises(StorageError, match=said):
+        sql(statement)
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_a_view_gets_no_name_in_a_database_that_is_not_there(sql: Sql) -> None:
+    sql("CREATE VIEW v AS SELECT 1 AS a; CREATE DATABASE db")
+    with pytest.raises(NotFound, match="There is no database 'nodb'"):
+        sql("ALTER VIEW v RENAME TO nodb.v")
+    assert ("nodb",) not in sql("SHOW DATABASES")
+    sql("ALTER VIEW v RENAME TO db.v")
+    assert sql("SELECT a FROM db.v") == [(1,)]
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE u (a INT) PARTITIONED BY ()", "names no column"),
+        ("ALTER TABLE days ADD COLUMN x INT COMMENT 'a' COMMENT 'b'", "COMMENT of column 'x' is given twice"),
+        ("ALTER TABLE days ADD PARTITION (d = 'nonsense')", "'nonsense' is not a value of type DATE"),
+        ("SET pipeline.name = NULL", "RESET 'key'"),
+        ("ALTER TABLE days SET ('bucket' = NULL)", "NULL is no value"),
+        ("ALTER TABLE days ALTER COLUMN a COMMENT NULL", "a comment is a text"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(sql: Sql, statement: str, said: str) -> None:
+    sql("CREATE TABLE days (a INT, d DATE) PARTITIONED BY (d); ALTER TABLE days ADD PARTITION (d = '2024-05-01')")
+    with pytest.raises(InvalidRequest, match=said):
+        sql(statement)
+
+
 def test_replace_of_two_arguments_leaves_out_what_it_finds(sql: Sql) -> None:
     assert sql("SELECT replace('abab', 'a') AS r, replace('abab', 'a', 'c') AS s, replace('ab', '') AS t") == [
         ("bb", "cbcb", "ab")
