@@ -1,6 +1,7 @@
 """Which value of a column a key of a Dagster partition means, and which key a value: known once the column's type is."""
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class PartitionKey:
 def values_in(table: Table, partitions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Partitions, by Dagster key, with values of the table's columns in place of keys.
 
-    Raises InvalidRequest for the two windows that begin at one local time.
+    Raises InvalidRequest for keys that mean the same partition, of those that are given and of all that the definition has.
     """
     columns = {field.name: field.type for field in table.schema.fields_named(table.schema.partition_keys)}
     placed = {}
@@ -58,6 +59,9 @@ def values_in(table: Table, partitions: Mapping[str, Mapping[str, Any]]) -> dict
             else value
             for column, value in values.items()
         }
+    for column in {column for values in partitions.values() for column in values if column in columns}:
+        given = [values[column] for values in partitions.values() if column in values]
+        _refuse_rivals(table, column, [each for each in given if isinstance(each, PartitionKey)])
     return placed
 
 
@@ -110,6 +114,33 @@ def _twin_of(definition: dg.TimeWindowPartitionsDefinition, start: dt.datetime) 
     # A time that clocks leave out is none of either.
     shown = [each for each in others if each.astimezone(dt.UTC).astimezone(zone).replace(tzinfo=None) == local]
     return _window_at(definition, shown[0]) if shown else None
+
+
+def _refuse_rivals(table: Table, column: str, given: list[PartitionKey]) -> None:
+    """Raise InvalidRequest if keys, of those of a run and all others of their definition, are one value of a column."""
+    data_type = table.schema.field(column).type
+    if data_type.is_text or not given or isinstance(given[0].definition, dg.TimeWindowPartitionsDefinition):
+        return
+    definition, instance = given[0].definition, given[0].instance
+    known = {each.text for each in given}
+    if instance is not None or isinstance(definition, dg.StaticPartitionsDefinition):
+        known.update(definition.get_partition_keys(dynamic_partitions_store=instance))
+    keys: dict[Any, list[str]] = defaultdict(list)
+    for text in sorted(known):
+        try:
+            keys[table.partition_values({column: text})[column]].append(text)
+        except InvalidRequest:
+            # Told when it is run.
+            continue
+    rivals = {text: texts for texts in keys.values() if len(texts) > 1 for text in texts}
+    for each in given:
+        same = rivals.get(each.text)
+        if same is not None:
+            shown = " and ".join(repr(text) for text in same)
+            raise InvalidRequest(
+                f"Partitions {shown} are one value of column {column!r}, which is {data_type}: each would replace the rows of "
+                "the other. Keep one of the keys."
+            )
 
 
 def keys_of(

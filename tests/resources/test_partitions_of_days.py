@@ -223,3 +223,33 @@ def test_hours_of_one_local_time_are_refused_by_name_without_a_time_zone(
         with pytest.raises(Exception, match=said):
             materialize(local, partition_key=key)
     assert len(session.table("core.local").partitions()) == 2
+
+
+@pytest.mark.parametrize(
+    ("data_type", "keys"),
+    [(pa.int32(), ["1", "01"]), (pa.date32(), ["2024-01-01", "20240101"]), (pa.decimal128(5, 2), ["1.5", "1.50"])],
+)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_two_keys_that_are_one_value_of_the_column_are_refused_by_name(
+    session: Session,
+    instance: dg.DagsterInstance,
+    materialize: Callable[..., Any],
+    data_type: pa.DataType,
+    keys: list[str],
+    is_dynamic: bool,
+) -> None:
+    static = dg.StaticPartitionsDefinition(keys)
+    definition = dg.DynamicPartitionsDefinition(name="values") if is_dynamic else static
+
+    @table_asset("core.values", partition_by="p", partitions_def=definition, partition_column="p")
+    def values() -> pa.Table:
+        return pa.table({"p": pa.array([keys[0]]).cast(data_type)})
+
+    if is_dynamic:
+        instance.add_dynamic_partitions("values", keys[:1])
+        assert materialize(values, partition_key=keys[0]).success
+        instance.add_dynamic_partitions("values", keys[1:])
+    for key in keys:
+        with pytest.raises(Exception, match=rf"Partitions '{min(keys)}' and '{max(keys)}' are one value of column 'p'"):
+            materialize(values, partition_key=key)
+    assert (session.catalog.exists("core.values") and session.table("core.values").count()) == int(is_dynamic)
