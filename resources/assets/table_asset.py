@@ -28,7 +28,7 @@ from .asset_arguments import mapping, table_description
 from .declaration_checks import Transform, annotations_of, check_declaration
 from .declared import check_kinds
 from .frames import as_rows, as_wanted, wants_arrow
-from .materialization import tag_name
+from .materialization import check_tags, tag_name
 from .partition_values import PartitionKey, key_of_values, keys_of
 from .schema_policy import REFUSE
 from .table_declaration import TableDefinition
@@ -118,9 +118,15 @@ class TableAsset:
         return key_of_values(self.partitions_def, self.partition_column, partition, table)
 
     def tags_of(self, keys: Sequence[str]) -> list[str]:
-        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last."""
+        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last.
+
+        Raises InvalidRequest for a key that cannot become a tag.
+        """
         whole = self.partitions_def is not None and self.partition_column is None
-        return [tag_name(keys[-1])] if whole and self.tag_partitions and keys else []
+        if not (whole and self.tag_partitions and keys):
+            return []
+        check_tags(keys[-1:])
+        return [tag_name(keys[-1])]
 
     def asset(self) -> dg.AssetsDefinition:
         """The asset that materializes the table."""

@@ -27,7 +27,7 @@ from lineage import (
     columns_property,
     sources_property,
 )
-from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table, check_new_tag_name
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -340,7 +340,9 @@ class TablesResource(dg.ConfigurableResource[Any]):
         the rows are written: refuse, add, evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
         # Before anything is written.
-        check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
+        check_tags(partitions or () if tag_partitions else ())
+        for tag in tags:
+            check_new_tag_name(tag)
         key = asset_key or context.asset_key
         to = to or OnBranch()
         step = (*step_of(context), to.part)

@@ -72,6 +72,10 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
             },
             r"Partition 'x/y' cannot become a tag of its table: .* say tag_partitions=False",
         ),
+        (
+            {"partitions_def": dg.StaticPartitionsDefinition(["1", "p-1"]), "inputs": {"y": "core.src"}},
+            r"Partition 'p-1' cannot become a tag of its table: that is the tag of a partition '1'",
+        ),
         ({"primary_key": ["p"], "partition_by": ["p"]}, r"consists of partition columns only"),
         ({"primary_key": ["a", "A"]}, r"give names of columns, each once"),
         ({"partition_by": ["a", "A"]}, r"give names of columns, each once"),
