@@ -82,6 +82,14 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
         ({"deps": "nope"}, r"deps='nope' is no list"),
         ({"deps": 5}, r"deps=5 is no list"),
         ({"backfill_policy": "x"}, r"backfill_policy='x' is no dagster.BackfillPolicy"),
+        *(
+            (
+                {"metadata": {f"dagster/{name}": "zz"}},
+                rf"metadata: 'dagster/{name}' is what the platform says of the table",
+            )
+            for name in ("column_schema", "row_count", "storage_kind", "table_name", "uri")
+        ),
+        ({"tags": {"a": "b", "dagster/storage_kind": "zz"}}, r"tags: 'dagster/storage_kind' is what the platform says"),
         ({"retry_policy": 3}, r"retry_policy=3 is no dagster.RetryPolicy"),
         ({"group_name": 3}, r"group_name=3 is no text"),
         ({"partitions_def": "x"}, r"partitions_def='x' is no dagster.PartitionsDefinition"),
