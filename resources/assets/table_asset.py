@@ -55,8 +55,9 @@ class TableAsset:
     skip_unchanged: bool = True
     on_schema_change: str = REFUSE
     asset_arguments: Mapping[str, Any] = field(default_factory=dict)
-    # What the declaration says; `mode` without it is that of a whole table.
+    # What the declaration says; without it `mode` is that of a whole table, and `skip_unchanged` True.
     mode_given: str | None = None
+    skip_unchanged_given: bool | None = None
 
     @property
     def name(self) -> str:
@@ -297,7 +298,7 @@ def table_asset(
     tag_partitions: bool = True,
     partition_mappings: Mapping[str, dg.PartitionMapping] | None = None,
     incremental: str | None = None,
-    skip_unchanged: bool = True,
+    skip_unchanged: bool | None = None,
     on_schema_change: str = REFUSE,
     column_descriptions: Mapping[str, str] | None = None,
     description: str | None = None,
@@ -335,10 +336,11 @@ def table_asset(
                 partition_column,
                 tag_partitions,
                 mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}"),
-                skip_unchanged,
+                True if skip_unchanged is None else skip_unchanged,
                 on_schema_change,
                 asset_arguments,
                 mode,
+                skip_unchanged,
             )
             check_declaration(asset)
         return asset.asset()

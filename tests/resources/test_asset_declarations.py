@@ -111,6 +111,18 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
             {"inputs": {"y": "core.src"}, "incremental": "y", "skip_unchanged": False},
             r"skip_unchanged=False says nothing",
         ),
+        *(
+            (
+                {"inputs": {"y": "core.src"}, "skip_unchanged": flag, **beside},
+                rf"skip_unchanged={flag} says nothing beside",
+            )
+            for flag in (True, False)
+            for beside in ({"mode": "append"}, {"incremental": "y"})
+        ),
+        (
+            {"inputs": {"y": "core.src"}, "backfill_policy": dg.BackfillPolicy.single_run()},
+            r"backfill_policy says nothing of an asset without partitions_def",
+        ),
         ({"name": "sys.x"}, r"reserved"),
         ({"name": "paimon.t"}, r"reserved"),
         ({"name": "information_schema.t"}, r"reserved"),
