@@ -158,6 +158,12 @@ def partition_path(
         shown = None if value is None else text(field.type, value)
         if shown is None or not shown.strip(BLANK):
             shown = options.partition_default_name
+        elif for_writing and shown == options.partition_default_name:
+            raise InvalidRequest(
+                f"{shown!r} is no value of partition column {field.name!r} that can be written: partition.default-name names the "
+                "partition of NULL so, and nobody could tell the two apart. Write NULL, or another value; "
+                "ALTER TABLE … DROP PARTITION removes one that is there."
+            )
         part = f"{escape(field.name)}={escape(shown)}"
         if for_writing and len(part.encode(errors="replace")) > _MOST_BYTES:
             raise InvalidRequest(

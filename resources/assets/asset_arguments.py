@@ -63,6 +63,18 @@ _KINDS: dict[str, type] = {
     "pool": str,
     "retry_policy": dg.RetryPolicy,
 }
+# What Dagster shows of a table, which is told from the table.
+_FILLED = {
+    "tags": ("dagster/storage_kind",),
+    "metadata": (
+        "dagster/column_schema",
+        "dagster/partition_row_count",
+        "dagster/row_count",
+        "dagster/storage_kind",
+        "dagster/table_name",
+        "dagster/uri",
+    ),
+}
 
 
 def _called(kind: type) -> str:
@@ -89,7 +101,12 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         if given.get(name) is not None and not isinstance(given[name], kinds):
             raise InvalidRequest(f"{name}={given[name]!r} is no {_called(kinds)}.")
     for name in ("tags", "metadata", "op_tags"):
-        mapping(name, given.get(name), "a mapping of names to values")
+        keys = mapping(name, given.get(name), "a mapping of names to values")
+        filled = [key for key in _FILLED.get(name, ()) if key in keys]
+        if filled:
+            raise InvalidRequest(
+                f"{name}: {filled[0]!r} is what the platform says of the table, and not {keys[filled[0]]!r}: leave it out."
+            )
 
 
 def mapping(name: str, given: Any, shape: str) -> dict[Any, Any]:

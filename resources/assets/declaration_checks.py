@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import dagster as dg
 
 from storage import InvalidRequest
-from storage.engines.spark_writer import OVERWRITE_PARTITIONS, WRITE_MODES
+from storage.engines.spark_writer import APPEND, OVERWRITE_PARTITIONS, WRITE_MODES
 
 from .asset_arguments import check_arguments
 from .declared import check_types, named_table
@@ -52,10 +52,7 @@ def check_declaration(asset: "TableAsset") -> None:
         check_tags(partitions_def.get_partition_keys())
     if not asset.tag_partitions and partitions_def is None:
         raise InvalidRequest("tag_partitions=False says nothing of an asset without partitions_def: leave it out.")
-    if not asset.skip_unchanged and asset.incremental is not None:
-        raise InvalidRequest(
-            "skip_unchanged=False says nothing beside incremental, which compares no rows: leave it out."
-        )
+    _refuse_idle(asset)
     if asset.mode_given is not None and asset.incremental is not None:
         raise InvalidRequest(
             f"mode={asset.mode_given!r} beside incremental, which adds the new rows, or upserts them: leave one of the two out."
@@ -70,6 +67,21 @@ def check_declaration(asset: "TableAsset") -> None:
             f"incremental={asset.incremental!r} names one of the inputs ({', '.join(inputs) or 'none'}) of an asset without "
             "partitions."
         )
+
+
+def _refuse_idle(asset: "TableAsset") -> None:
+    """Raise InvalidRequest for arguments that others leave without an effect."""
+    given = asset.skip_unchanged_given
+    if given is not None and asset.incremental is not None:
+        raise InvalidRequest(
+            f"skip_unchanged={given} says nothing beside incremental, which compares no rows: leave it out."
+        )
+    if given is not None and asset.mode == APPEND:
+        raise InvalidRequest(
+            f"skip_unchanged={given} says nothing beside mode={asset.mode!r}, which compares no rows: leave it out."
+        )
+    if asset.asset_arguments.get("backfill_policy") is not None and asset.partitions_def is None:
+        raise InvalidRequest("backfill_policy says nothing of an asset without partitions_def: leave it out.")
 
 
 def _check_kinds_of(asset: "TableAsset") -> None:

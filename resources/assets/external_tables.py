@@ -231,7 +231,7 @@ def _told(
     partitions = set(asset.partitions_def.get_partition_keys(dynamic_partitions_store=instance))
     metadata = {name: value for name, value in metadata.items() if name not in (*numbers.total, "dagster/row_count")}
     for values, _ in table.changes_by_partition(snapshot):
-        key = asset.partition_key(values)
+        key = asset.partition_key(values, table)
         if key in partitions:
             own = partition_metadata(table, snapshot, values, numbers)
             yield dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags)

@@ -13,6 +13,9 @@ from .launchpad import Launchpads, if_it_is_bad
 from .partition_tags import tag_newest
 from .ui_metadata import CommitNumbers, partition_metadata, table_metadata
 
+# What tags of partitions begin with whose keys are numbers.
+_OF_NUMBER = "p-"
+
 
 @dataclass(frozen=True)
 class Materialization:
@@ -127,8 +130,14 @@ class Materialization:
 
 
 def check_tags(partition_keys: Iterable[str]) -> None:
-    """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag."""
+    """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag, or would become that of another one."""
     for partition_key in partition_keys:
+        number = partition_key.removeprefix(_OF_NUMBER)
+        if number != partition_key and number.isdigit():
+            raise InvalidRequest(
+                f"Partition {partition_key!r} cannot become a tag of its table: that is the tag of a partition {number!r}, since "
+                "a number alone names a snapshot. Name the partition otherwise, or say tag_partitions=False."
+            )
         try:
             check_new_tag_name(tag_name(partition_key))
         except InvalidRequest as error:
@@ -140,4 +149,4 @@ def check_tags(partition_keys: Iterable[str]) -> None:
 
 def tag_name(partition_key: str) -> str:
     """The tag of a Dagster partition: its key, unless that is a number, which would hide a snapshot id."""
-    return f"p-{partition_key}" if partition_key.isdigit() else partition_key
+    return f"{_OF_NUMBER}{partition_key}" if partition_key.isdigit() else partition_key

@@ -17,6 +17,7 @@ from ..sql.statements import CHANGES_OF_ROWS
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
 from .commit_rows import commit_rows
 from .partition_context import PartitionContext
+from .partition_values import values_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +134,7 @@ class Reproducer:
         keys = [name for name in properties.get(PARTITIONS_PROPERTY, "").split(",") if name]
         rows = asset.rows(read, PartitionContext(keys, asset.partitions_def), self._spark)
         partitions = asset.partitions(keys)
-        listed = None if partitions is None else list(partitions.values())
+        listed = None if partitions is None else list(values_in(scratch, partitions).values())
         commit_rows(rows, scratch, warehouse, asset.mode, listed, CommitId(scratch.identifier.branch), {})
         then = properties.get(CODE_PROPERTY, "")
         if then and then != asset.code_version:

@@ -20,7 +20,7 @@ from typing import Any
 
 import dagster as dg
 
-from storage import InvalidRequest, StorageError
+from storage import InvalidRequest, StorageError, Table
 from storage.engines.spark_types import spark_schema
 from storage.engines.spark_writer import APPEND, OVERWRITE_TABLE
 
@@ -28,7 +28,8 @@ from .asset_arguments import mapping, table_description
 from .declaration_checks import Transform, annotations_of, check_declaration
 from .declared import check_kinds
 from .frames import as_rows, as_wanted, wants_arrow
-from .materialization import tag_name
+from .materialization import check_tags, tag_name
+from .partition_values import PartitionKey, key_of_values, keys_of
 from .schema_policy import REFUSE
 from .table_declaration import TableDefinition
 from .tables import TablesResource
@@ -54,8 +55,9 @@ class TableAsset:
     skip_unchanged: bool = True
     on_schema_change: str = REFUSE
     asset_arguments: Mapping[str, Any] = field(default_factory=dict)
-    # What the declaration says; `mode` without it is that of a whole table.
+    # What the declaration says; without it `mode` is that of a whole table, and `skip_unchanged` True.
     mode_given: str | None = None
+    skip_unchanged_given: bool | None = None
 
     @property
     def name(self) -> str:
@@ -101,31 +103,31 @@ class TableAsset:
             )
         return kind()
 
-    def partitions(self, keys: Sequence[str]) -> dict[str, dict[str, str]] | None:
-        """The values of partition columns that Dagster's partition keys mean; None if the whole table is made."""
+    def partitions(
+        self, keys: Sequence[str], instance: dg.DagsterInstance | None = None
+    ) -> dict[str, dict[str, PartitionKey]] | None:
+        """What Dagster's partition keys say of partition columns, which `values_in` a table makes values of; None if the whole
+        table is made. With an `instance`, keys of dynamic partitions are compared with all that there are.
+        """
         if self.partitions_def is None or self.partition_column is None:
             return None
-        return {str(key): self._values(key) for key in keys}
+        return {str(key): keys_of(self.partitions_def, self.partition_column, key, instance) for key in keys}
 
-    def partition_key(self, partition: Mapping[str, object]) -> str:
+    def partition_key(self, partition: Mapping[str, object], table: Table) -> str:
         """Dagster's key of a partition of the table, given by column, where there is a partition column."""
-        column = self.partition_column
-        if isinstance(column, Mapping):
-            return "|".join(str(partition[column[dimension]]) for dimension in sorted(column))
-        return str(partition[str(column)])
-
-    def _values(self, key: str) -> dict[str, str]:
-        column = self.partition_column
-        if isinstance(column, Mapping):
-            # Read by the definition: a key that was stored is plain text, its dimensions in the order of their names.
-            values = zip(sorted(column), key.split("|"), strict=True)
-            return {column[dimension]: value for dimension, value in values}
-        return {str(column): key}
+        assert self.partitions_def is not None and self.partition_column is not None
+        return key_of_values(self.partitions_def, self.partition_column, partition, table)
 
     def tags_of(self, keys: Sequence[str]) -> list[str]:
-        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last."""
+        """The tags that a run over some partitions sets: of a table whose snapshots are its partitions, that of the last.
+
+        Raises InvalidRequest for a key that cannot become a tag.
+        """
         whole = self.partitions_def is not None and self.partition_column is None
-        return [tag_name(keys[-1])] if whole and self.tag_partitions and keys else []
+        if not (whole and self.tag_partitions and keys):
+            return []
+        check_tags(keys[-1:])
+        return [tag_name(keys[-1])]
 
     def asset(self) -> dg.AssetsDefinition:
         """The asset that materializes the table."""
@@ -201,7 +203,7 @@ class TableAsset:
                 rows,
                 self.definition,
                 mode=mode,
-                partitions=self.partitions(keys),
+                partitions=self.partitions(keys, context.instance),
                 tag_partitions=self.tag_partitions,
                 tags=self.tags_of(keys),
                 # An incremental asset's snapshot says what it has consumed.
@@ -296,7 +298,7 @@ def table_asset(
     tag_partitions: bool = True,
     partition_mappings: Mapping[str, dg.PartitionMapping] | None = None,
     incremental: str | None = None,
-    skip_unchanged: bool = True,
+    skip_unchanged: bool | None = None,
     on_schema_change: str = REFUSE,
     column_descriptions: Mapping[str, str] | None = None,
     description: str | None = None,
@@ -334,10 +336,11 @@ def table_asset(
                 partition_column,
                 tag_partitions,
                 mapping("partition_mappings", partition_mappings, "{'database.table': dagster.PartitionMapping}"),
-                skip_unchanged,
+                True if skip_unchanged is None else skip_unchanged,
                 on_schema_change,
                 asset_arguments,
                 mode,
+                skip_unchanged,
             )
             check_declaration(asset)
         return asset.asset()

@@ -27,7 +27,7 @@ from lineage import (
     columns_property,
     sources_property,
 )
-from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table
+from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table, check_new_tag_name
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -43,6 +43,7 @@ from .commit_rows import Rows, commit_rows
 from .increments import Increment, ReadAll, consumed, rows_since
 from .materialization import Materialization, check_tags, tag_name
 from .partition_tags import tags_property
+from .partition_values import values_in
 from .provenance import made_from, provenance_tags
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, columns_told, left_null, with_columns_of
@@ -339,7 +340,9 @@ class TablesResource(dg.ConfigurableResource[Any]):
         the rows are written: refuse, add, evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
         # Before anything is written.
-        check_tags([*(partitions or {}), *tags] if tag_partitions else tags)
+        check_tags(partitions or () if tag_partitions else ())
+        for tag in tags:
+            check_new_tag_name(tag)
         key = asset_key or context.asset_key
         to = to or OnBranch()
         step = (*step_of(context), to.part)
@@ -355,10 +358,11 @@ class TablesResource(dg.ConfigurableResource[Any]):
                 table, altered = self._opened(definition, given, to, new, on_schema_change)
                 changed = columns_told(context, table, altered, left_null(table, given.schema))
                 planned = SnapshotRef(self.session.catalog.name, *_place(table), 0)
+                placed = None if partitions is None else values_in(table, partitions)
                 with self.session.recorder.job(job, sources, [planned]):
                     commit_id = step_commit_id(context, job, table, key, to.part)
                     snapshot = self._commit(
-                        context, rows, table, mode, partitions, commit_id, sources, properties, unless_same
+                        context, rows, table, mode, placed, commit_id, sources, properties, unless_same
                     )
         finally:
             self._reads.pop(step, None)
@@ -369,7 +373,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         if snapshot is not None:
             sources = made_from(context, self.session, snapshot, sources)
         provenance = provenance_tags(context.instance, {to.source_key(ref): ref for ref in sources})
-        made = Materialization(context, key, table, provenance, partitions or {}, tag_partitions, to.event_key, tags)
+        made = Materialization(context, key, table, provenance, placed or {}, tag_partitions, to.event_key, tags)
         result = made.result(snapshot, sources, is_same=is_same)
         return result._replace(metadata={**(result.metadata or {}), **changed, **topics_metadata(snapshot)})
 

@@ -37,7 +37,7 @@ def backfill(
             tell(f"{name}: no asset makes it. Write to its branch by SQL, as in a correction.")
             continue
         asset = assets[name]
-        for tags, what in _runs(asset, recovery.branch, recovery.tables[name].partitions):
+        for tags, what in _runs(asset, recovery, recovery.tables[name].partitions):
             tell(f"{name}{what}")
             _run(definitions, asset, instance, {**tags, RECOVERY_TAG: recovery.branch})
             count += 1
@@ -45,14 +45,14 @@ def backfill(
 
 
 def _runs(
-    asset: TableAsset, branch: str, partitions: Sequence[Mapping[str, Any]] | None
+    asset: TableAsset, recovery: Recovery, partitions: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[tuple[dict[str, str], str]]:
     """Run tags, and which partitions they ask for: a run for each range without a gap."""
     if not has_own_partitions(asset) or asset.partitions_def is None:
-        yield {"dagster/partition": branch}, ""
+        yield {"dagster/partition": recovery.branch}, ""
         return
     every = list(asset.partitions_def.get_partition_keys())
-    wanted = wanted_keys(asset, partitions)
+    wanted = wanted_keys(recovery, asset, partitions)
     positions = [number for number, key in enumerate(every) if key in wanted]
     start = 0
     for index, position in enumerate(positions):
@@ -60,8 +60,8 @@ def _runs(
             first, last = every[positions[start]], every[position]
             yield (
                 {
-                    "dagster/asset_partition_range_start": event_partition(asset, branch, first),
-                    "dagster/asset_partition_range_end": event_partition(asset, branch, last),
+                    "dagster/asset_partition_range_start": event_partition(asset, recovery.branch, first),
+                    "dagster/asset_partition_range_end": event_partition(asset, recovery.branch, last),
                 },
                 f" {first}" if first == last else f" {first} to {last}",
             )

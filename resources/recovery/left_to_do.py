@@ -181,7 +181,7 @@ def makings(recovery: Recovery, name: str, record: TableRecord) -> dict[str, Sna
 def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> bool:
     """Whether all partitions to be computed anew were, from what the recovery has of the inputs now."""
     made = makings(recovery, asset.name, record)
-    wanted = _wanted(asset, record)
+    wanted = _wanted(recovery, asset, record)
     if not wanted <= set(made):
         return False
     needed = [ref for ref in (_as_read(recovery, other) for other in asset.inputs.values()) if ref is not None]
@@ -202,18 +202,21 @@ def _as_read(recovery: Recovery, name: str) -> SnapshotRef | None:
         return None
 
 
-def _wanted(asset: TableAsset, record: TableRecord) -> set[str]:
+def _wanted(recovery: Recovery, asset: TableAsset, record: TableRecord) -> set[str]:
     """Dagster's keys of the partitions to be computed anew; `*` (WHOLE) where a run makes the whole table."""
     if asset.partitions_def is None or asset.partition_column is None:
         return {WHOLE}
-    return wanted_keys(asset, record.partitions)
+    return wanted_keys(recovery, asset, record.partitions)
 
 
-def wanted_keys(asset: TableAsset, partitions: Sequence[Mapping[str, object]] | None) -> set[str]:
+def wanted_keys(recovery: Recovery, asset: TableAsset, partitions: Sequence[Mapping[str, object]] | None) -> set[str]:
     """Dagster's keys of some partitions of the table, of those that Dagster knows; of all if None."""
     assert asset.partitions_def is not None
     known = set(asset.partitions_def.get_partition_keys())
-    return known if partitions is None else {asset.partition_key(partition) for partition in partitions} & known
+    if not partitions:
+        return known if partitions is None else set()
+    table = recovery.table(asset.name)
+    return {asset.partition_key(partition, table) for partition in partitions} & known
 
 
 def table_order(assets: Mapping[str, TableAsset]) -> list[str]:

@@ -286,7 +286,7 @@ def _not_made_anew(
     return [
         snapshot
         for snapshot in theirs
-        if snapshot not in ours and not (keyed and asset is not None and asset.partition_key(snapshot) in made)
+        if snapshot not in ours and not (keyed and asset is not None and asset.partition_key(snapshot, main) in made)
     ]
 
 

@@ -9,6 +9,7 @@ from lineage import sources_of
 from storage import NotFound, SnapshotRef, Table
 
 from ..assets.materialization import tag_name
+from ..assets.partition_values import values_in
 from ..assets.provenance import provenance_tags
 from ..assets.table_asset import TableAsset
 from ..assets.ui_metadata import (
@@ -64,7 +65,8 @@ def report(
                 continue
             own: dict[str, Any] = {}
             if key is not None:
-                own = partition_metadata(table, snapshot, (asset.partitions([key]) or {})[key], numbers)
+                values = values_in(table, asset.partitions([key]) or {})[key]
+                own = partition_metadata(table, snapshot, values, numbers)
                 if asset.tag_partitions:
                     table.tags.create(tag_name(key), snapshot_id=snapshot.id, replace=True)
             log(dg.AssetMaterialization(asset.key, partition=key, metadata=metadata | own, tags=tags))
@@ -107,11 +109,12 @@ def _right_already(
         return
     else:
         ref = session.table(asset.name).ref(record.branch_at)
-        every = [each for each in every if each not in wanted_keys(asset, record.partitions)]
+        wanted = wanted_keys(recovery, asset, record.partitions)
+        every = [each for each in every if each not in wanted]
     if ref is not None:
         table = session.table(ref.table_name) if ref.branch == "main" else recovery.branched(asset.name)
         held = (
-            {asset.partition_key(partition) for partition in table.partitions(ref.snapshot_id)}
+            {asset.partition_key(partition, table) for partition in table.partitions(ref.snapshot_id)}
             if every != [None]
             else set()
         )
@@ -156,7 +159,7 @@ def _partitions(table: Table, recovery: Recovery, asset: TableAsset, record: Tab
         yield None
         return
     branch = table.on_branch(recovery.branch)
-    keys_wanted = wanted_keys(asset, branch.changed_partitions(after=record.branch_at))
+    keys_wanted = wanted_keys(recovery, asset, branch.changed_partitions(after=record.branch_at))
     for snapshot in branch.snapshots.all():
         if snapshot.id > (record.branch_at or 0):
             listed = (snapshot.properties or {}).get(PARTITIONS_PROPERTY)

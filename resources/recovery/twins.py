@@ -163,7 +163,7 @@ def _materialize(
         rows,
         asset.definition,
         mode=mode,
-        partitions=asset.partitions(keys),
+        partitions=asset.partitions(keys, context.instance),
         tag_partitions=asset.tag_partitions,
         to=OnBranch(
             on_branch,

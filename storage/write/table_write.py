@@ -189,7 +189,7 @@ class TableWrite:
         that are among them; nothing of them is kept then.
         """
         table = shaped(rows, self._schema, row_kind_column)
-        self._refuse_long_partitions(table)
+        self._refuse_partitions(table)
         kinds = row_kinds(rows, table, self._schema, row_kind_column)
         if self._row_time is not None:
             self._watermark = highest([self._watermark, self._row_time.of(table)])
@@ -202,11 +202,16 @@ class TableWrite:
         if self._buffered_bytes >= self._options.write_buffer_size_bytes * min(_BUFFERS_AT_ONCE, buckets_open):
             self.flush()
 
-    def _refuse_long_partitions(self, table: pa.Table) -> None:
-        """Raise InvalidRequest for values that make no directory name, before any file is written."""
+    def _refuse_partitions(self, table: pa.Table) -> None:
+        """Raise InvalidRequest for values that make no directory name of their own, before any file is written."""
+        null_name = self._options.partition_default_name
         for each in self._partition_fields:
+            if not each.type.is_text:
+                continue
             column = table.column(each.name)
-            if each.type.is_text and (pc.max(pc.binary_length(column)).as_py() or 0) > _SHORT_PARTITION_BYTES:
+            longest = pc.max(pc.binary_length(column)).as_py() or 0
+            is_null_name = longest >= len(null_name.encode()) and pc.any(pc.equal(column, null_name)).as_py()
+            if longest > _SHORT_PARTITION_BYTES or is_null_name:
                 for value in pc.unique(column).to_pylist():
                     partition_path([each], [value], self._options, for_writing=True)
 

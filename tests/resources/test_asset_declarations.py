@@ -72,12 +72,24 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
             },
             r"Partition 'x/y' cannot become a tag of its table: .* say tag_partitions=False",
         ),
+        (
+            {"partitions_def": dg.StaticPartitionsDefinition(["1", "p-1"]), "inputs": {"y": "core.src"}},
+            r"Partition 'p-1' cannot become a tag of its table: that is the tag of a partition '1'",
+        ),
         ({"primary_key": ["p"], "partition_by": ["p"]}, r"consists of partition columns only"),
         ({"primary_key": ["a", "A"]}, r"give names of columns, each once"),
         ({"partition_by": ["a", "A"]}, r"give names of columns, each once"),
         ({"deps": "nope"}, r"deps='nope' is no list"),
         ({"deps": 5}, r"deps=5 is no list"),
         ({"backfill_policy": "x"}, r"backfill_policy='x' is no dagster.BackfillPolicy"),
+        *(
+            (
+                {"metadata": {f"dagster/{name}": "zz"}},
+                rf"metadata: 'dagster/{name}' is what the platform says of the table",
+            )
+            for name in ("column_schema", "row_count", "storage_kind", "table_name", "uri")
+        ),
+        ({"tags": {"a": "b", "dagster/storage_kind": "zz"}}, r"tags: 'dagster/storage_kind' is what the platform says"),
         ({"retry_policy": 3}, r"retry_policy=3 is no dagster.RetryPolicy"),
         ({"group_name": 3}, r"group_name=3 is no text"),
         ({"partitions_def": "x"}, r"partitions_def='x' is no dagster.PartitionsDefinition"),
@@ -98,6 +110,18 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
         (
             {"inputs": {"y": "core.src"}, "incremental": "y", "skip_unchanged": False},
             r"skip_unchanged=False says nothing",
+        ),
+        *(
+            (
+                {"inputs": {"y": "core.src"}, "skip_unchanged": flag, **beside},
+                rf"skip_unchanged={flag} says nothing beside",
+            )
+            for flag in (True, False)
+            for beside in ({"mode": "append"}, {"incremental": "y"})
+        ),
+        (
+            {"inputs": {"y": "core.src"}, "backfill_policy": dg.BackfillPolicy.single_run()},
+            r"backfill_policy says nothing of an asset without partitions_def",
         ),
         ({"name": "sys.x"}, r"reserved"),
         ({"name": "paimon.t"}, r"reserved"),

@@ -90,8 +90,8 @@ def test_a_recovery_has_the_partitions_left_to_do(session: Session, materialize:
     [planned] = [table for table in plan.tables if table.name == "core.days"]
     assert planned.partitions is not None
     assert [partition["day"] for partition in planned.partitions] == keys[:2]
-    assert wanted_keys(known["core.days"], planned.partitions) == set(keys[:2])
     recovery = Recovery.start(session, "fix", plan)
+    assert wanted_keys(recovery, known["core.days"], planned.partitions) == set(keys[:2])
     recovery.correct("DELETE FROM raw.loads WHERE id = 1")
     assert left_to_do(recovery, known) == ["core.days"]
 
@@ -125,3 +125,131 @@ def test_messages_name_partitions_as_they_are_typed(session: Session) -> None:
     session.sql("ALTER TABLE p SET ('partition.expiration-time' = '7 d')", "duckdb")
     assert session.table("default.p").expire_partitions(dry_run=True) == [{"day": "2024-01-01"}]
     assert session.table("default.p").partitions() == [{"day": "2024-01-01"}]
+
+
+# --- time windows of a time zone
+
+SUMMER_ENDS = dg.HourlyPartitionsDefinition("2024-10-27-00:00", end_date="2024-10-27-04:00", timezone="Europe/Berlin")
+# The moments, in UTC, at which the hours begin: the third local hour occurs twice.
+HOURS = {
+    "2024-10-27-00:00": "2024-10-26T22:00Z",
+    "2024-10-27-01:00": "2024-10-26T23:00Z",
+    "2024-10-27-02:00": "2024-10-27T00:00Z",
+    "2024-10-27-02:00+0100": "2024-10-27T01:00Z",
+    "2024-10-27-03:00": "2024-10-27T02:00Z",
+}
+DAYS_OF_TOKYO = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-04", timezone="Asia/Tokyo")
+
+
+def of_moments(definition: dg.PartitionsDefinition[Any], moments: dict[str, str]) -> list[dg.AssetsDefinition]:
+    """A load of a row for each moment, and the table of their windows."""
+
+    @table_asset("raw.loads", primary_key=["id"])
+    def loads() -> pa.Table:
+        starts = pa.array(moments.values()).cast(pa.timestamp("us", tz="UTC"))
+        return pa.table({"id": range(len(moments)), "h": starts})
+
+    @table_asset(
+        "core.hours",
+        inputs={"loads": "raw.loads"},
+        partition_by="h",
+        partitions_def=definition,
+        partition_column="h",
+        skip_unchanged=False,
+    )
+    def hours(context: dg.AssetExecutionContext, loads: pa.Table) -> pa.Table:
+        wanted = [moments[key] for key in context.partition_keys]
+        return loads.filter(pc.is_in(loads["h"], pa.array(wanted).cast(pa.timestamp("us", tz="UTC"))))
+
+    return [loads, hours]
+
+
+@pytest.mark.parametrize(
+    ("definition", "moments"),
+    [
+        (SUMMER_ENDS, HOURS),
+        (DAYS_OF_TOKYO, {f"2024-01-0{day + 1}": f"2024-01-0{day}T15:00Z" for day in (1, 2)}),
+        (
+            dg.HourlyPartitionsDefinition("2024-01-01-05:00"),
+            {f"2024-01-01-0{hour}:00": f"2024-01-01T0{hour}:00Z" for hour in (7, 8)},
+        ),
+    ],
+)
+def test_a_window_over_moments_begins_in_its_own_time_zone(
+    session: Session,
+    instance: dg.DagsterInstance,
+    materialize: Callable[..., Any],
+    definition: dg.TimeWindowPartitionsDefinition,
+    moments: dict[str, str],
+) -> None:
+    loads, hours = of_moments(definition, moments)
+    materialize(loads)
+    for key in moments:
+        assert materialize(hours, selection=[hours], partition_key=key).success
+    table = session.table("core.hours")
+    # No window took the rows of another.
+    assert sorted(row["id"] for row in table.to_arrow().to_pylist()) == list(range(len(moments)))
+    assert sorted(tag.name for tag in table.tags.list()) == sorted(moments)
+    known = table_assets([loads, hours])
+    assert {known["core.hours"].partition_key(partition, table) for partition in table.partitions()} == set(moments)
+    # What others change is told of the windows, and is what a recovery computes anew.
+    spark = SparkResource()
+    resources = {"tables": TablesResource(spark=spark), "spark": spark}
+    sensor = commits_of_others_sensor([loads, hours], default_status=dg.DefaultSensorStatus.RUNNING)
+    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+        cursor = sensor(context).cursor
+    session.sql("DELETE FROM core.hours WHERE id = 0", "duckdb")
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+        assert [event.partition for event in sensor(context).asset_events] == [next(iter(moments))]
+    plan = plan_recovery(session, session.ref("raw.loads@1"))
+    [planned] = [each for each in plan.tables if each.name == "core.hours"]
+    recovery = Recovery.start(session, "fix", plan)
+    assert wanted_keys(recovery, known["core.hours"], planned.partitions) == set(moments)
+
+
+def test_hours_of_one_local_time_are_refused_by_name_without_a_time_zone(
+    session: Session, materialize: Callable[..., Any]
+) -> None:
+    @table_asset("core.local", partition_by="h", partitions_def=SUMMER_ENDS, partition_column="h")
+    def local(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table(
+            {"h": pa.array([f"{context.partition_key[:10]}T{context.partition_key[11:16]}"]).cast("timestamp[us]")}
+        )
+
+    for key in ("2024-10-27-01:00", "2024-10-27-03:00"):
+        assert materialize(local, partition_key=key).success
+    said = r"Partitions '2024-10-27-02:00(\+0100)?' and '2024-10-27-02:00(\+0100)?' begin at one local time of Europe/Berlin"
+    for key in ("2024-10-27-02:00", "2024-10-27-02:00+0100"):
+        with pytest.raises(Exception, match=said):
+            materialize(local, partition_key=key)
+    assert len(session.table("core.local").partitions()) == 2
+
+
+@pytest.mark.parametrize(
+    ("data_type", "keys"),
+    [(pa.int32(), ["1", "01"]), (pa.date32(), ["2024-01-01", "20240101"]), (pa.decimal128(5, 2), ["1.5", "1.50"])],
+)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_two_keys_that_are_one_value_of_the_column_are_refused_by_name(
+    session: Session,
+    instance: dg.DagsterInstance,
+    materialize: Callable[..., Any],
+    data_type: pa.DataType,
+    keys: list[str],
+    is_dynamic: bool,
+) -> None:
+    static = dg.StaticPartitionsDefinition(keys)
+    definition = dg.DynamicPartitionsDefinition(name="values") if is_dynamic else static
+
+    @table_asset("core.values", partition_by="p", partitions_def=definition, partition_column="p")
+    def values() -> pa.Table:
+        return pa.table({"p": pa.array([keys[0]]).cast(data_type)})
+
+    if is_dynamic:
+        instance.add_dynamic_partitions("values", keys[:1])
+        assert materialize(values, partition_key=keys[0]).success
+        instance.add_dynamic_partitions("values", keys[1:])
+    for key in keys:
+        with pytest.raises(Exception, match=rf"Partitions '{min(keys)}' and '{max(keys)}' are one value of column 'p'"):
+            materialize(values, partition_key=key)
+    assert (session.catalog.exists("core.values") and session.table("core.values").count()) == int(is_dynamic)

@@ -354,6 +354,29 @@ def test_partitions_of_every_kind_become_partitions_and_tags(
     ]
 
 
+@pytest.mark.parametrize("column", [None, "part"])
+def test_a_key_that_is_the_tag_of_another_is_refused_on_the_run(
+    materialize: Callable[..., Any], session: Session, instance: dg.DagsterInstance, column: str | None
+) -> None:
+    instance.add_dynamic_partitions("numbers", ["1", "p-1", "p-x"])
+
+    @table_asset(
+        "core.numbers",
+        partition_by=column or (),
+        partitions_def=dg.DynamicPartitionsDefinition(name="numbers"),
+        partition_column=column,
+    )
+    def numbers(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"part": [context.partition_key]})
+
+    for key in ("1", "p-x"):
+        assert materialize(numbers, partition_key=key).success
+    with pytest.raises(Exception, match=r"Partition 'p-1' cannot become a tag .* of a partition '1'"):
+        materialize(numbers, partition_key="p-1")
+    assert [tag.name for tag in session.table("core.numbers").tags.list()] == ["p-1", "p-x"]
+    assert ("1",) in rows(session, "core.numbers", version="p-1")
+
+
 def test_partitions_of_two_dimensions_are_two_columns(materialize: Callable[..., Any], session: Session) -> None:
     both = dg.MultiPartitionsDefinition({"region": dg.StaticPartitionsDefinition(["n", "s"]), "day": DAYS})
 

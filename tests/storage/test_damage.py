@@ -372,6 +372,23 @@ def test_texts_of_a_schema_that_no_file_can_hold_are_refused(catalog: Catalog) -
         table.alter(SetOptions({"schema.9.expr": "\ud800"}))
 
 
+@pytest.mark.parametrize("name", [None, "none"])
+def test_a_text_that_names_the_partition_of_null_is_refused_first(catalog: Catalog, name: str | None) -> None:
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    options = {} if name is None else {"partition.default-name": name}
+    table = catalog.create_table("a.p", schema, partition_by=["day"], options={"write-buffer-size": "1 kb", **options})
+    shown = name or "__DEFAULT_PARTITION__"
+    with table.new_write() as writer:
+        with pytest.raises(
+            InvalidRequest, match=f"'{shown}' is no value of partition column 'day' that can be written"
+        ):
+            writer.write(pa.table({"day": ["a", shown], "id": [1, 2]}))
+        writer.write(pa.table({"day": [None, "", f"{shown}s", shown.swapcase()], "id": [1, 2, 3, 4]}))
+        table.commit_messages([writer.prepare_commit()])
+    assert not list(root(table).glob("day=a*"))
+    assert len(table.partitions()) == 4
+
+
 def test_a_partition_whose_directory_would_have_too_long_a_name_is_refused_first(catalog: Catalog) -> None:
     table = catalog.create_table(
         "a.p",
