@@ -6,6 +6,7 @@ directories that the settings name.
 
 import difflib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,9 @@ from storage.engines.duckdb_views import add_arrow, add_scan
 from ..warehouse.lineage_tables import CATALOG_OPTIONS, LINEAGE_DATABASE, lineage_rows
 from ..warehouse.warehouse_session import WarehouseSession
 from .duckdb_failure import failure
+
+# A hint, where it stands in no text, name or comment.
+_HINT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|(/\*\+)|/\*.*?\*/""", re.DOTALL)
 
 
 def run_query(session: WarehouseSession, sql: str, open_table: Callable[[str], Table] | None = None) -> pa.Table:
@@ -64,6 +68,11 @@ def _refuse_other(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidRequest("Give one SELECT statement: tables are changed by assets and commands, not by queries.")
+    if any(match[1] for match in _HINT.finditer(sql)):
+        raise InvalidRequest(
+            "To DuckDB, whose SQL this is, a hint (/*+ … */) is a comment: it would be passed over. Leave it out, or run the "
+            "statement by `snapline sql --engine duckdb`, which carries hints out."
+        )
 
 
 def _add(

@@ -186,6 +186,11 @@ def test_lineage_is_shown_up_and_down_as_tree_json_and_mermaid(run: Run) -> None
     assert run("lineage", "shop.totals", "--format", "mermaid")[1].startswith("flowchart LR")
 
 
+def test_what_only_looks_like_a_hint_is_none(run: Run) -> None:
+    sql = """SELECT '/*+ a */' AS "/*+", count(*) FROM shop.orders -- /*+ b */"""
+    assert run("query", sql)[0] == 0
+
+
 def test_lineage_is_deleted_by_job_and_rebuilt_from_the_tables(run: Run) -> None:
     assert "Deleted 2 rows" in run("delete-data-lineage", "--job", "sum")[1]
     assert "Deleted 2 rows" in run("delete-table-lineage", "--job", "sum")[1]
@@ -210,6 +215,7 @@ def test_lineage_is_deleted_by_job_and_rebuilt_from_the_tables(run: Run) -> None
         ),
         (["delete-tag", "shop.orders", "--name", "x"], "Existing tags: none"),
         (["query", "SELECT"], "DuckDB cannot run the query"),
+        (["query", "SELECT * FROM shop.orders /*+ OPTIONS('scan.tag-name'='x') */"], "hint"),
         (["query", "SELECT * FROM shop.oders"], "Did you mean shop.orders?"),
         (["query", "SELECT * FROM orders"], "needs its database"),
         (["query", "SELECT nope FROM shop.orders"], "nope"),
