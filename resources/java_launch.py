@@ -1,7 +1,9 @@
 """Start Spark's JVM, and know why if it ends before it can be talked to: the reason stands in what it writes alone."""
 
+import atexit
 import os
 import re
+import select
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,6 +75,7 @@ class _Written:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._pass_on, name="java-output", daemon=True)
         self._thread.start()
+        atexit.register(self._drain)
 
     def all(self) -> list[str]:
         """The lines, once everybody who writes has ended."""
@@ -89,14 +92,32 @@ class _Written:
             self._write(b"".join(kept))
 
     def _pass_on(self) -> None:
-        while part := os.read(self._reading, 65536):
+        is_open = True
+        while is_open:
+            select.select([self._reading], [], [])
             with self._lock:
-                if self._kept is None:
-                    self._write(part)
-                else:
-                    self._kept.append(part)
-        os.close(self._reading)
-        os.close(self._target)
+                is_open = self._take()
+        with self._lock:
+            os.close(self._reading)
+            os.close(self._target)
+            self._reading = -1
+
+    def _take(self) -> bool:
+        """Take what has been written, if anything has; false once nobody can write any more."""
+        if not select.select([self._reading], [], [], 0)[0]:
+            return True
+        part = os.read(self._reading, 65536)
+        if self._kept is None:
+            self._write(part)
+        else:
+            self._kept.append(part)
+        return bool(part)
+
+    def _drain(self) -> None:
+        """Pass on what stands in the pipe as this program ends: its threads end with it."""
+        with self._lock:
+            while self._reading >= 0 and select.select([self._reading], [], [], 0)[0] and self._take():
+                pass
 
     def _write(self, part: bytes) -> None:
         try:

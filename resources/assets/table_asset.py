@@ -323,10 +323,8 @@ def table_asset(
     def decorate(transform: Transform) -> dg.AssetsDefinition:
         with _refused_for(name):
             said = description or inspect.getdoc(transform)
-            given = mapping("options", options, "{'bucket': 4}")
-            columns = mapping("column_descriptions", column_descriptions, "{column: 'text'}")
             asset = TableAsset(
-                TableDefinition(name, primary_key, partition_by, given, said, columns),
+                _definition(name, primary_key, partition_by, options, said, column_descriptions),
                 transform,
                 mapping("inputs", inputs, "{parameter: 'database.table'}"),
                 OVERWRITE_TABLE if mode is None else mode,
@@ -346,6 +344,19 @@ def table_asset(
         return asset.asset()
 
     return decorate
+
+
+def _definition(
+    name: str,
+    primary_key: str | Sequence[str],
+    partition_by: str | Sequence[str],
+    options: Mapping[str, Any] | None,
+    comment: str | None,
+    column_descriptions: Mapping[str, str] | None,
+) -> TableDefinition:
+    given = mapping("options", options, "{'bucket': 4}")
+    columns = mapping("column_descriptions", column_descriptions, "{column: 'text'}")
+    return TableDefinition(name, primary_key, partition_by, given, comment, columns)
 
 
 @contextmanager

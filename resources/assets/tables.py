@@ -339,10 +339,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         compared with those that are there. `on_schema_change` says what becomes of columns that the table does not have, before
         the rows are written: refuse, add, evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
-        # Before anything is written.
-        check_tags(partitions or () if tag_partitions else ())
-        for tag in tags:
-            check_new_tag_name(tag)
+        _check_tags(partitions or () if tag_partitions else (), tags)
         key = asset_key or context.asset_key
         to = to or OnBranch()
         step = (*step_of(context), to.part)
@@ -490,6 +487,13 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
 def _key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("$")[0].split("."))
+
+
+def _check_tags(partitions: Iterable[str], tags: Iterable[str]) -> None:
+    """Before anything is written: the tags of partitions, and those that are set besides."""
+    check_tags(partitions)
+    for tag in tags:
+        check_new_tag_name(tag)
 
 
 def _place(table: Table) -> tuple[str, str, str]:
