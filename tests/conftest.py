@@ -1,11 +1,9 @@
 """What tests of every room use."""
 
 import gc
-import math
 import os
 import shutil
 import subprocess
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from storage.metadata import manifest
 from tests.interop.java_paimon import JavaPaimon, why_missing
 from tests.interop.second_reader import JavaReader, PypaimonReader, SecondReader, read_alike, tables_under
 from tests.scale import FULL
+from tests.turns import left_out_of
 
 ROOT = Path(__file__).parent.parent
 PYPAIMON = ROOT / ".venv" / "pypaimon" / "bin" / "python"
@@ -33,21 +32,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the cases of a test that is marked `one_in(n)` a part is run, the same each time; all in `make test-full`, and whichever
-    is named.
+    """Of the cases of a test that is marked `one_in(n)`, and of those that try on Spark what another case tries on DuckDB, a part
+    is run; all in `make test-full`, and whichever is named.
     """
     if FULL or any("::" in word for word in config.args):
         return
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("one_in"):
-            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    left_out: set[pytest.Item] = set()
-    for of_test in cases.values():
-        marker = of_test[0].get_closest_marker("one_in")
-        assert marker is not None
-        of_test.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        left_out.update(of_test[math.ceil(len(of_test) / marker.args[0]) :])
+    left_out = set(left_out_of(items))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
 

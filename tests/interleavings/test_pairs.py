@@ -27,7 +27,7 @@ from tests.scale import LONG, amount
 
 # One of so many pairs is tried; of tables with index files fewer, so that all pairs of the others stay a matter of minutes.
 _SHARE = amount(8, 1, full=1)
-_SHARE_OF_INDEXED = amount(8, 1, full=14)
+_SHARE_OF_INDEXED = amount(8, 1, full=20)
 _SHOWN = 12
 Chunk = tuple[Place, str]
 CHUNKS = [

@@ -18,7 +18,7 @@ from tests.scale import amount
 
 _SHOWN = 12
 # So many schedules of a first operation are tried, about; of longer ones one in so many.
-_MOST = amount(150, 100_000, full=700)
+_MOST = amount(150, 100_000, full=400)
 OVERTAKING, EXPIRY = "several writes", "expire all"
 FIRSTS = [
     (place, name)

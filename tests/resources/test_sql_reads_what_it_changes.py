@@ -22,6 +22,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"bucket": "-2"}],

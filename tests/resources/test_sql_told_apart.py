@@ -25,6 +25,7 @@ def maps(session: Session) -> None:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("column", ["m", "s"])
 @pytest.mark.parametrize(
     ("query", "rows"),

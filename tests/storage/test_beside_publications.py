@@ -52,6 +52,7 @@ def forked(catalog: Catalog) -> list[Table]:
     return tables
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", ["finish", "undo"])
 @pytest.mark.parametrize("name", ["a.one", "b.three"])
 @pytest.mark.parametrize("act", BY_HAND)

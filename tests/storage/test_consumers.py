@@ -36,6 +36,7 @@ def test_a_reader_goes_on_where_the_consumer_stands(feed: Table) -> None:
     assert Consumption(feed.store, "nobody").position() is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", [[], ["id"]])
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
 @pytest.mark.parametrize("change", ["overwrite", "truncate", "rollback", "delete", "merge", "write"])

@@ -21,6 +21,7 @@ def as_rows(table: pa.Table) -> list[Row]:
     return [(row["a"], row["b"], row["v"]) for row in table.to_pylist()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(30))
 def test_changes_are_completed_as_a_dictionary_would_complete_them(seed: int) -> None:
     own = random.Random(seed)

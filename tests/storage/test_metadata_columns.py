@@ -24,6 +24,7 @@ from storage.read.metadata_columns import metadata_among
 from tests.storage.row_histories import KEYED, PLAIN, SCHEMA, History, check, made, settle
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.pypaimon_differs("It merges all levels where compactions look up.")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", [*KEYED, *PLAIN])

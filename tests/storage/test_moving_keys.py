@@ -147,6 +147,7 @@ def test_what_is_refused(catalog: Catalog) -> None:
     assert table.remove_orphan_files(no_writers=True, dry_run=True) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("engine", ["deduplicate", "aggregation", "first-row"])
 @pytest.mark.parametrize("seed", seeds(8, 400, full=40))
 def test_places_are_those_of_rows_taken_one_by_one(engine: str, seed: int) -> None:

@@ -65,6 +65,7 @@ def test_a_rollback_behind_a_rescale_leaves_a_table_that_takes_writes(catalog: C
     takes_writes(catalog, [1, 2, 3, 8])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", ["merge", "fast_forward", "replace_main", "adopt", "publish"])
 def test_a_branch_from_before_a_rescale_is_taken_over(catalog: Catalog, table: Table, way: str) -> None:
     table.branches.create("fix")

@@ -22,6 +22,7 @@ def held(catalog: Catalog, options: dict[str, str], kind: pa.DataType, commits: 
     return read
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("order", [{}, {"sequence.field": "g"}], ids=str)
 @pytest.mark.parametrize(
