@@ -6,9 +6,17 @@ from typing import Any
 from tests.turns import left_out_of
 
 
+class Case:
+    def __init__(self, nodeid: str, share: int | None) -> None:
+        self.nodeid = nodeid
+        self._marker = None if share is None else SimpleNamespace(args=(share,))
+
+    def get_closest_marker(self, name: str) -> SimpleNamespace | None:
+        return self._marker
+
+
 def case(nodeid: str, share: int | None = None) -> Any:
-    marker = None if share is None else SimpleNamespace(args=(share,))
-    return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: marker)
+    return Case(nodeid, share)
 
 
 def test_each_case_has_its_turn() -> None:
