@@ -162,6 +162,10 @@ class KafkaLog:
         with self._told(f"alter topic {name!r}"):
             asked = self._admin.incremental_alter_configs([resource], request_timeout=self._patience)
             self._done(asked[resource])
+            # Whoever looks next would see the former one; one that is still shown when patience ends is another all the same.
+            deadline = time.monotonic() + self._patience
+            while self._retention(name) != retention_ms and time.monotonic() < deadline:
+                time.sleep(0.02)
 
     def drop_topic(self, name: str) -> bool:
         with self._told(f"delete topic {name!r}"):

@@ -66,7 +66,9 @@ final class Requests {
             return options();
         }
         Options options = new Options();
-        options.set("warehouse", new Path("file", null, asked.get("warehouse").textValue()).toString());
+        String warehouse = asked.get("warehouse").textValue();
+        // Paimon asks a loader for the files of URLs alone.
+        options.set("warehouse", warehouse.startsWith("/") ? new Path("file", null, warehouse).toString() : warehouse);
         options.set("cache-enabled", "false");
         CatalogContext context = CatalogContext.create(options, HADOOP, new BufferedFiles(), null);
         try (Catalog catalog = CatalogFactory.createCatalog(context)) {
