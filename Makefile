@@ -28,7 +28,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 
 # What a contributor runs, room by room, and what takes as long again. `make browser` runs those in a browser.
 ROOMS := tests/house tests/contracts tests/storage tests/lineage tests/engines tests/resources tests/lineage_browser
-# `make interleavings` tries all of them, and stops at every second call.
+# `make interleavings` tries all of them, and stops at every second call; AMOUNT=usual a share.
+AMOUNT ?= full
 PAIRS := tests/interleavings/test_pairs.py tests/interleavings/test_triples.py
 BESIDE := tests/storage/test_written_while_published.py tests/storage/test_renamed_and_back.py
 # What takes longest in the rooms: it is run with the rest.
@@ -63,7 +64,7 @@ test-full: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run all tests w
 	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) --ignore=tests/cluster
 
 interleavings: $(TEST_READY) ## Stop every operation at each of its steps beside every other one: all pairs on local files
-	@SNAPLINE_TEST_AMOUNT=full $(PYTEST) $(PAIRS) $(BESIDE)
+	@SNAPLINE_TEST_AMOUNT=$(AMOUNT) $(PYTEST) $(PAIRS) $(BESIDE)
 
 test-long: $(TEST_READY) $(PYPAIMON_READY) $(PYICEBERG_READY) ## Run the random and the crash tests for hours (SNAPLINE_TEST_SEED=n for one seed)
 	@SNAPLINE_TEST_AMOUNT=long $(PYTEST) tests/crash tests/interleavings tests/model tests/storage/test_hostile_fuzz.py tests/resources/test_sql_corpus.py tests/resources/test_sql_changes.py
