@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.turns import left_out_of
 
 
@@ -34,3 +36,11 @@ def test_each_case_has_its_turn() -> None:
         assert len([item for item in drawn if item.nodeid in of_run]) in (2, 3)
     assert set.union(*kept) == {item.nodeid for item in (*drawn, *alone, *on_spark, *others)}
     assert any(len([item for item in on_spark if item.nodeid in of_run]) < len(on_spark) for of_run in kept)
+
+
+def test_on_a_slow_machine_all_have_their_turn_but_those_over_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPLINE_TEST_SHARE", "2")
+    items = [*(case(f"a.py::test_{number}") for number in range(9)), case("tests/cluster/test_cluster.py::test_a")]
+    kept = [{*items} - {*left_out_of(items, at)} for at in range(2)]
+    assert kept[0] | kept[1] == {*items}
+    assert kept[0] & kept[1] == {items[-1]}
