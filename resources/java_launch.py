@@ -74,8 +74,9 @@ class _Written:
         self._kept: list[bytes] | None = []
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._pass_on, name="java-output", daemon=True)
+        # The thread ends with the program, which may end before it has seen the last.
+        atexit.register(self._take)
         self._thread.start()
-        atexit.register(self._drain)
 
     def all(self) -> list[str]:
         """The lines, once everybody who writes has ended."""
@@ -92,32 +93,26 @@ class _Written:
             self._write(b"".join(kept))
 
     def _pass_on(self) -> None:
-        is_open = True
-        while is_open:
+        while self._take():
             select.select([self._reading], [], [])
-            with self._lock:
-                is_open = self._take()
+        atexit.unregister(self._take)
         with self._lock:
             os.close(self._reading)
             os.close(self._target)
             self._reading = -1
 
     def _take(self) -> bool:
-        """Take what has been written, if anything has; false once nobody can write any more."""
-        if not select.select([self._reading], [], [], 0)[0]:
-            return True
-        part = os.read(self._reading, 65536)
-        if self._kept is None:
-            self._write(part)
-        else:
-            self._kept.append(part)
-        return bool(part)
-
-    def _drain(self) -> None:
-        """Pass on what stands in the pipe as this program ends: its threads end with it."""
+        """Keep, or pass on, what has been written by now; false once nobody can write any more."""
         with self._lock:
-            while self._reading >= 0 and select.select([self._reading], [], [], 0)[0] and self._take():
-                pass
+            while self._reading >= 0 and select.select([self._reading], [], [], 0)[0]:
+                part = os.read(self._reading, 65536)
+                if not part:
+                    return False
+                if self._kept is None:
+                    self._write(part)
+                else:
+                    self._kept.append(part)
+            return self._reading >= 0
 
     def _write(self, part: bytes) -> None:
         try:

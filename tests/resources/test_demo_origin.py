@@ -14,6 +14,21 @@ from storage import InvalidRequest
 pytestmark = pytest.mark.dagster
 
 
+def locate(asset: dg.AssetsDefinition, job: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the code location be one asset and a job of all assets."""
+    spark = SparkResource()
+    module = ModuleType("one_asset")
+    module.defs = dg.Definitions(  # type: ignore[attr-defined]
+        assets=[asset],
+        jobs=[dg.define_asset_job(job)],
+        executor=dg.in_process_executor,
+        resources={"tables": TablesResource(spark=spark), "spark": spark},
+    )
+    monkeypatch.setitem(sys.modules, "one_asset", module)
+    monkeypatch.setattr(code_location, "_MODULE", "one_asset")
+    monkeypatch.setenv("DAGSTER_HOME", str(session.settings.home / "dagster"))
+
+
 def test_a_run_of_the_command_line_belongs_to_its_job_in_the_workspace(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -21,17 +36,7 @@ def test_a_run_of_the_command_line_belongs_to_its_job_in_the_workspace(
     def numbers() -> pa.Table:
         return pa.table({"n": [1]})
 
-    spark = SparkResource()
-    module = ModuleType("one_asset")
-    module.defs = dg.Definitions(  # type: ignore[attr-defined]
-        assets=[numbers],
-        jobs=[dg.define_asset_job("all_of_it")],
-        executor=dg.in_process_executor,
-        resources={"tables": TablesResource(spark=spark), "spark": spark},
-    )
-    monkeypatch.setitem(sys.modules, "one_asset", module)
-    monkeypatch.setattr(code_location, "_MODULE", "one_asset")
-    monkeypatch.setenv("DAGSTER_HOME", str(session.settings.home / "dagster"))
+    locate(numbers, "all_of_it", session, monkeypatch)
     run_demo(session, "all_of_it")
     with dg.DagsterInstance.get() as instance:
         (run,) = instance.get_runs()
@@ -46,17 +51,7 @@ def test_a_range_of_partitions_begins_with_the_first(session: Session, monkeypat
     def numbers() -> pa.Table:
         return pa.table({"n": [1]})
 
-    spark = SparkResource()
-    module = ModuleType("an_asset_by_parts")
-    module.defs = dg.Definitions(  # type: ignore[attr-defined]
-        assets=[numbers],
-        jobs=[dg.define_asset_job("parts")],
-        executor=dg.in_process_executor,
-        resources={"tables": TablesResource(spark=spark), "spark": spark},
-    )
-    monkeypatch.setitem(sys.modules, "an_asset_by_parts", module)
-    monkeypatch.setattr(code_location, "_MODULE", "an_asset_by_parts")
-    monkeypatch.setenv("DAGSTER_HOME", str(session.settings.home / "dagster"))
+    locate(numbers, "parts", session, monkeypatch)
     with pytest.raises(InvalidRequest, match="'b' comes after 'a'"):
         run_demo(session, "parts", ("b", "a"))
     with pytest.raises(InvalidRequest, match="no partition 'c'"):
