@@ -154,12 +154,15 @@ def is_published(session: Session, recovery: Recovery, name: str) -> bool:
     if record.branch_at is not None and own.snapshot_id <= record.branch_at:
         # Nothing was written to the branch: it was published as what it began with.
         places.add((own.database, own.table, MAIN_BRANCH, record.branch_at))
-    # A commit of a main that had the rows already changes none.
-    ours = [snapshot for snapshot in main.snapshots.backwards() if is_own(snapshot, recovery.branch)]
-    newest = next((snapshot for snapshot in ours if _has(recovery, snapshot, own, places)), None)
-    if newest is not None:
-        return not main.snapshots.is_taken_back(newest.id)
-    if recovery.record.status != PUBLISHED or any(snapshot.changes_rows for snapshot in ours):
+    has_changed = False
+    for snapshot in main.snapshots.backwards():
+        if not is_own(snapshot, recovery.branch):
+            continue
+        # One of a main that had the rows already changes none.
+        if _has(recovery, snapshot, own, places):
+            return not main.snapshots.is_taken_back(snapshot.id)
+        has_changed = has_changed or snapshot.changes_rows
+    if recovery.record.status != PUBLISHED or has_changed:
         return False
     return record.branch_at == record.main and not main.branches.verdict(recovery.branch).new
 
