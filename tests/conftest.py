@@ -16,11 +16,12 @@ from storage.metadata import manifest
 from tests.interop.java_paimon import JavaPaimon, why_missing
 from tests.interop.second_reader import JavaReader, PypaimonReader, SecondReader, read_alike, tables_under
 from tests.scale import FULL
-from tests.turns import left_out_of
+from tests.turns import in_turn, is_time_over, left_out_of
 
 ROOT = Path(__file__).parent.parent
 PYPAIMON = ROOT / ".venv" / "pypaimon" / "bin" / "python"
 DAY_MS = 86_400_000
+NO_TIME = "SNAPLINE_TEST_UNTIL is past"
 _MEMORY = "/dev/shm"
 _ROOM = 6 << 30
 
@@ -38,8 +39,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if FULL or any("::" in word for word in config.args):
         return
     left_out = set(left_out_of(items))
-    items[:] = [item for item in items if item not in left_out]
+    items[:] = in_turn([item for item in items if item not in left_out])
     config.hook.pytest_deselected(items=list(left_out))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin no test when time is over: what it needs is not even set up."""
+    if is_time_over():
+        pytest.skip(NO_TIME)
 
 
 def pytest_collection_finish() -> None:
@@ -64,6 +72,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which second reader has read nothing."""
     if missing := why_missing():
         terminalreporter.write_line(f"No table was read by Java: {missing}.")
+    if not_reached := sum(NO_TIME in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(f"Time was over before {not_reached} tests began: another turn begins with them.")
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Which cases of tests with many of them a run leaves out: each has its turn as commits are made.
 
-`SNAPLINE_TEST_TURN=n` takes another turn than the number of commits. `SNAPLINE_TEST_SHARE=n` runs one in so many of all tests
-but those over hosts, which build on each other: what CI does on a slow machine.
+`SNAPLINE_TEST_TURN=n` takes another turn than the number of commits. `SNAPLINE_TEST_UNTIL=s` begins no test after that second of
+the Unix time, so that CI comes to an end on a slow machine as well: each turn then begins with another test.
 """
 
 import os
 import re
 import subprocess
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 _ENGINE = re.compile(r"[\[-]spark[\]-]")
 _ONE_OF_TWO = 2
+# Tests over hosts build on each other.
 _OVER_HOSTS = "tests/cluster/"
 
 
@@ -32,12 +34,9 @@ def turn() -> int:
 def left_out_of(items: Sequence[pytest.Item], at: int | None = None) -> Iterator[pytest.Item]:
     """The items that are not run. `at`: the turn."""
     at = turn() if at is None else at
-    share = int(os.environ.get("SNAPLINE_TEST_SHARE") or 1)
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if (_number(item) + at) % share and not item.nodeid.startswith(_OVER_HOSTS):
-            yield item
-        elif item.get_closest_marker("one_in"):
+        if item.get_closest_marker("one_in"):
             cases.setdefault(item.nodeid.split("[")[0], []).append(item)
         elif _ENGINE.search(item.nodeid) and (_number(item) + at) % _ONE_OF_TWO:
             yield item
@@ -47,6 +46,20 @@ def left_out_of(items: Sequence[pytest.Item], at: int | None = None) -> Iterator
         of_test.sort(key=_number)
         chosen = set(of_test[at % min(marker.args[0], len(of_test)) :: marker.args[0]])
         yield from (item for item in of_test if item not in chosen)
+
+
+def in_turn(items: Sequence[pytest.Item], at: int | None = None) -> list[pytest.Item]:
+    """The items in the order in which they are run: where time may run out, another one comes first with each turn."""
+    if not os.environ.get("SNAPLINE_TEST_UNTIL") or not items or items[0].nodeid.startswith(_OVER_HOSTS):
+        return list(items)
+    first = zlib.crc32(str(turn() if at is None else at).encode()) % len(items)
+    return [*items[first:], *items[:first]]
+
+
+def is_time_over() -> bool:
+    """Whether SNAPLINE_TEST_UNTIL is past."""
+    until = os.environ.get("SNAPLINE_TEST_UNTIL")
+    return bool(until) and time.time() > float(until)
 
 
 def _number(item: pytest.Item) -> int:
