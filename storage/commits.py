@@ -314,7 +314,7 @@ class Commits:
         if afterwards(store, TAG_CREATION, lambda: create_due_tag(store), None, snapshot.id) is not None:
             publish_after(store, snapshot.id)
         if not store.options.write_only and self.schema.primary_keys:
-            compact_written(store, written, snapshot.id, self._listeners)
+            compact_written(store, written, snapshot, self._listeners)
         self.let_old_snapshots_go(snapshot)
 
     def let_old_snapshots_go(self, snapshot: Snapshot) -> None:

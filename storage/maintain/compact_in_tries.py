@@ -4,12 +4,12 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..errors import CommitConflict
+from ..errors import CommitConflict, NotFound
 from ..metadata.manifest import Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..write.listeners import CommitListener
-from .compaction import compact
+from .compaction import compact, plan_compaction
 
 _log = logging.getLogger(__name__)
 # How often others may do so.
@@ -33,6 +33,20 @@ def compact_in_tries(
                 raise
             _log.info("%s", error)
     return None
+
+
+def compact_if_due(
+    store: TableStore, snapshot: Snapshot, written: Collection[Place], listeners: Sequence[CommitListener]
+) -> Snapshot | None:
+    """Compact the buckets that a commit has written to, if its own snapshot asks for it: whoever commits after it looks at what
+    is there then. That asks the store for nothing, since this process has just written what is looked at.
+    """
+    try:
+        is_due = bool(plan_compaction(store, snapshot, full=False, wanted=written.__contains__))
+    except NotFound:
+        # It has expired meanwhile.
+        is_due = True
+    return compact_after(store, written, listeners) if is_due else None
 
 
 def compact_after(

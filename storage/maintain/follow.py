@@ -9,7 +9,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.trouble import COMPACTION, RESCALING, afterwards
 from ..metadata.way_back import told_of_way_back
 from ..write.listeners import CommitListener
-from .compact_in_tries import compact_after
+from .compact_in_tries import compact_after, compact_if_due
 from .mark_done import mark_brought
 from .rescale import rescale_brought
 
@@ -28,15 +28,15 @@ def tell_after(store: TableStore, snapshot: Snapshot | None, listeners: Sequence
 
 
 def compact_written(
-    store: TableStore, written: set[Place], snapshot_id: int | None, listeners: Sequence[CommitListener]
+    store: TableStore, written: set[Place], snapshot: Snapshot, listeners: Sequence[CommitListener]
 ) -> None:
-    """Compact the buckets that a commit has written to. Where the rows wait for that, also those to which others have written
-    and failed to compact, which nobody may write to again.
+    """Compact the buckets that the commit of a snapshot has written to. Where the rows wait for that, also those to which others
+    have written and failed to compact, which nobody may write to again.
     """
     if store.options.lifts_each_write:
-        afterwards(store, COMPACTION, lambda: _lift(store, written, listeners), None, snapshot_id)
+        afterwards(store, COMPACTION, lambda: _lift(store, written, listeners), None, snapshot.id)
     elif written:
-        afterwards(store, COMPACTION, lambda: compact_after(store, written, listeners), None, snapshot_id)
+        afterwards(store, COMPACTION, lambda: compact_if_due(store, snapshot, written, listeners), None, snapshot.id)
 
 
 def _compact(

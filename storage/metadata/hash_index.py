@@ -8,17 +8,21 @@ bucket at the most. A hash that is in no file is that of a new key. Follows `doc
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..errors import CorruptData
 from ..format.named_checksum import check_named, checksum
 from .index_manifest import HASH, IndexFile, index_file_of_hashes, index_files_of
-from .manifest import Place
+from .manifest import DecodedFiles, Place
 from .snapshot import Snapshot
 from .table_store import TableStore
 
 _BIG_ENDIAN = np.dtype(">i4")
+# So many hashes are kept for each open table, 4 bytes each: what it has read or written last, which never changes.
+_KEPT = 8_000_000
+_known: WeakKeyDictionary[TableStore, DecodedFiles] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,16 @@ def by_partition(files: Iterable[IndexFile]) -> dict[bytes, dict[int, HashFile]]
     return by_bucket
 
 
+def known_hashes(store: TableStore, file: HashFile) -> np.ndarray:
+    """As `read_hashes`, for a writer: what the open table has read or written before is not read again. Not to be changed."""
+    known = _known.setdefault(store, DecodedFiles(_KEPT))
+    hashes: np.ndarray | None = known.find((file.path,))
+    if hashes is None:
+        hashes = read_hashes(store, file)
+        known.put((file.path,), hashes)
+    return hashes
+
+
 def read_hashes(store: TableStore, file: HashFile) -> np.ndarray:
     """The hashes (int32) in an index file. Raises CorruptData if it does not hold as many as its manifest says, each once, or not
     those that were written.
@@ -77,4 +91,5 @@ def write_hashes(store: TableStore, place: Place, next_index: Callable[[str], st
     content = hashes.astype(_BIG_ENDIAN).tobytes()
     path = store.paths.index(next_index(f"-{checksum(content)}"))
     store.file_io.write_bytes(path, content)
+    _known.setdefault(store, DecodedFiles(_KEPT)).put((path,), hashes)
     return index_file_of_hashes(path, len(content), len(hashes), place)

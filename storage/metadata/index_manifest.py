@@ -86,6 +86,14 @@ class IndexFile:
 
 def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
     """The index files that an index manifest lists. Raises CorruptData that names it."""
+    files: tuple[IndexFile, ...] | None = store.manifests.decoded(name)
+    if files is None:
+        files = _read(store, name)
+        store.manifests.keep(name, files)
+    return list(files)
+
+
+def _read(store: TableStore, name: str) -> tuple[IndexFile, ...]:
     path = store.paths.manifest(name)
     records = avro.read_records(store.file_io.read_bytes(path), path)
     try:
@@ -107,7 +115,7 @@ def read_index_manifest(store: TableStore, name: str) -> list[IndexFile]:
             kind = str(record["_INDEX_TYPE"])
             int(record["_ROW_COUNT"])
             index_files.append(IndexFile(file, size_bytes, bool(external), vectors, place, kind, record))
-        return index_files
+        return tuple(index_files)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptData(
             f"Index manifest {path} is damaged: its records are not those of one: {type(error).__name__}: {error}"
@@ -119,6 +127,8 @@ def write_index_manifest(store: TableStore, name: str, files: Sequence[IndexFile
     path = store.paths.manifest(name)
     records = [dict(file.record) for file in files]
     store.file_io.write_bytes(path, avro.write_records(_SCHEMA, records, store.options.manifest_compression, path))
+    # The next commit reads it.
+    store.manifests.keep(name, tuple(files))
 
 
 def index_file_of_vectors(path: str, size_bytes: int, vectors: Mapping[str, DeletionVector], place: Place) -> IndexFile:

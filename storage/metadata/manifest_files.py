@@ -87,6 +87,14 @@ class ManifestFiles:
             size += own
         yield from self._read_together(group)
 
+    def decoded(self, name: str) -> Any:
+        """What `keep` was given of another file of the directory; None if that is not known."""
+        return self._cache.find(self._key(self._paths.manifest(name)))
+
+    def keep(self, name: str, decoded: tuple[Any, ...]) -> None:
+        """Keep what was decoded of another file of the directory that never changes."""
+        self._cache.put(self._key(self._paths.manifest(name)), decoded)
+
     def _read_together(self, names: Sequence[str]) -> list[DecodedManifest]:
         """Manifests, of which those that are not known yet are decoded together."""
         paths = {name: self._paths.manifest(name) for name in names}

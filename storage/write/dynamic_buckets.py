@@ -8,8 +8,9 @@ import numpy as np
 
 from ..errors import NotFound
 from ..lsm.key_buckets import BucketRule, KeyBuckets
-from ..metadata.hash_index import HashFiles, hash_files, read_hashes
+from ..metadata.hash_index import HashFiles, hash_files, known_hashes
 from ..metadata.history import has_expired
+from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 
 
@@ -33,7 +34,7 @@ def names_of(files: HashFiles) -> dict[int, str]:
 
 def buckets_held(store: TableStore, files: HashFiles) -> KeyBuckets:
     """What the index files of a partition say. Raises CorruptData for one that is not sound, NotFound."""
-    return KeyBuckets({bucket: read_hashes(store, file) for bucket, file in files.items()})
+    return KeyBuckets({bucket: known_hashes(store, file) for bucket, file in files.items()})
 
 
 class DynamicBuckets:
@@ -46,6 +47,8 @@ class DynamicBuckets:
         self._rule = BucketRule.of(store.options)
         self._partitions: dict[bytes, KeyBuckets] = {}
         self._bases: dict[bytes, dict[int, str] | None] = {}
+        # The newest snapshot when the index was looked at last.
+        self.looked_at: Snapshot | None = None
 
     def of(self, partition: bytes, hashes: np.ndarray) -> np.ndarray:
         """The bucket (int32) of each hash (int32) of keys of a partition. Raises InvalidRequest if there would be too many."""
@@ -64,7 +67,7 @@ class DynamicBuckets:
         if self._replaces:
             return KeyBuckets(), None
         while True:
-            snapshot = self._store.snapshots.latest()
+            self.looked_at = snapshot = self._store.snapshots.latest()
             try:
                 files = hash_files(self._store, snapshot).get(partition, {})
                 return buckets_held(self._store, files), names_of(files)

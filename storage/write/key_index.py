@@ -19,7 +19,7 @@ from ..format.binary_row import hash_rows
 from ..format.open_data_file import open_reader
 from ..lsm.key_buckets import KeyBuckets
 from ..lsm.system_columns import SEQUENCE_NUMBER, VALUE_KIND
-from ..metadata.hash_index import HashFile, by_partition, read_hashes, write_hashes
+from ..metadata.hash_index import HashFile, by_partition, known_hashes, write_hashes
 from ..metadata.index_manifest import HASH, IndexFile, index_files_of
 from ..metadata.live_files import merge_entries
 from ..metadata.manifest import ADD, ManifestEntry, Place
@@ -208,7 +208,7 @@ class KeyIndex:
         for partition, change in self._changes.items():
             for bucket, hashes in change.hashes.items():
                 file = None if self._covers(partition) else files.get(partition, {}).get(bucket)
-                held = [] if file is None else [read_hashes(self._store, file)]
+                held = [] if file is None else [known_hashes(self._store, file)]
                 # In order, so that the next writer need not sort them.
                 wanted[partition, bucket] = np.sort(np.concatenate([*held, hashes]), kind="stable")
         return wanted, dropped

@@ -407,8 +407,10 @@ class TableWrite:
         )
 
     def _highest_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
+        # The index of keys was looked up a moment ago.
+        snapshot = None if self._dynamic is None else self._dynamic.looked_at
         while True:
-            snapshot = self._store.snapshots.latest()
+            snapshot = snapshot or self._store.snapshots.latest()
             self._numbered_at = Mark.of(snapshot)
             if snapshot is None:
                 return {}
@@ -422,6 +424,7 @@ class TableWrite:
                 KNOWN_PLACES.pop(self._store, None)
                 if not has_expired(self._store, snapshot):
                     raise
+                snapshot = None
         self._bucket_counts = known.bucket_counts
         return known.highest
 

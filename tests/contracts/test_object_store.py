@@ -206,6 +206,24 @@ def test_requests_of_an_open_table_are_counted(store: tuple[dict[str, Any], Faul
     assert requests(lambda: table.write(rows(5))) <= 18
 
 
+@pytest.mark.parametrize(("settings", "most"), [({"bucket": 1}, 15), ({}, 17)], ids=["fixed", "dynamic"])
+def test_a_writer_that_looks_whether_to_compact_asks_for_no_more(
+    store: tuple[dict[str, Any], Faults], settings: dict[str, Any], most: int
+) -> None:
+    """It knows what it has just written: the snapshot, the manifests, the index of keys."""
+    options, faults = store
+    table = catalog(options).create_table("a.t", SCHEMA, primary_key=["id"], options=settings)
+    counts = []
+    for number in range(4):
+        before = faults.requests
+        table.write(rows(number))
+        counts.append(faults.requests - before)
+    assert counts[1:] == [most] * 3
+    # The fifth run is compacted, with the others.
+    table.write(rows(4))
+    assert table.snapshots.latest().commit_kind == "COMPACT"
+
+
 def _others_write(file_io: FileIO, path: str, others: Callable[[], object]) -> None:
     """Let others go between the look at an object and what follows from it."""
     look = file_io._fs.cat_file
