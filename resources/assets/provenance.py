@@ -1,6 +1,8 @@
 """Dagster's event log: which versions of which assets were read, and which materialization told of a snapshot."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import NamedTuple
 
 import dagster as dg
 
@@ -26,12 +28,11 @@ def made_from(
     return sources
 
 
-def is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> bool:
-    """Whether Dagster has an event of a snapshot."""
-    for _, snapshot_id in _events(instance, key, ref.branch):
-        if snapshot_id <= ref.snapshot_id:
-            return snapshot_id == ref.snapshot_id
-    return False
+def runs_that_told(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef, since: float) -> list[str]:
+    """The ids of the runs with an event of a snapshot, of those that came since a time, in seconds since 1970."""
+    # Runs that are repeated tell of earlier snapshots after later ones.
+    recent = takewhile(lambda event: event.timestamp >= since, _events(instance, key, ref.branch))
+    return [event.run_id for event in recent if event.snapshot_id == ref.snapshot_id]
 
 
 def provenance_tags(instance: dg.DagsterInstance, sources: Mapping[dg.AssetKey, SnapshotRef]) -> dict[str, str]:
@@ -47,19 +48,28 @@ def provenance_tags(instance: dg.DagsterInstance, sources: Mapping[dg.AssetKey, 
 
 def event_of(instance: dg.DagsterInstance, key: dg.AssetKey, ref: SnapshotRef) -> int | None:
     """The newest materialization of a table that is not newer than a snapshot."""
-    for storage_id, snapshot_id in _events(instance, key, ref.branch):
-        if snapshot_id <= ref.snapshot_id:
-            return storage_id
+    for event in _events(instance, key, ref.branch):
+        if event.snapshot_id <= ref.snapshot_id:
+            return event.storage_id
     return None
 
 
 def newest_told(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> int:
     """The snapshot of the newest materialization of a branch of a table; 0 without any."""
-    return next((snapshot_id for _, snapshot_id in _events(instance, key, branch)), 0)
+    return next((event.snapshot_id for event in _events(instance, key, branch)), 0)
 
 
-def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[tuple[int, int]]:
-    """Storage id and snapshot of the materializations of a branch of a table, newest first."""
+class _Event(NamedTuple):
+    """A materialization of a table."""
+
+    storage_id: int
+    snapshot_id: int
+    run_id: str
+    timestamp: float
+
+
+def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iterator[_Event]:
+    """The materializations of a branch of a table, newest first."""
     cursor = None
     while True:
         page = instance.fetch_materializations(key, limit=100, cursor=cursor)
@@ -69,7 +79,7 @@ def _events(instance: dg.DagsterInstance, key: dg.AssetKey, branch: str) -> Iter
                 continue
             snapshot, of_branch = event.metadata.get("snapshot"), event.metadata.get("branch")
             if snapshot is not None and of_branch is not None and of_branch.value == branch:
-                yield record.storage_id, int(str(snapshot.value))
+                yield _Event(record.storage_id, int(str(snapshot.value)), record.run_id, record.timestamp)
         if not page.has_more:
             return
         cursor = page.cursor

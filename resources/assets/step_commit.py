@@ -1,16 +1,16 @@
 """Who commits on behalf of a Dagster step: the same id whenever the step is tried again, another for any other step."""
 
 import zlib
-from collections.abc import Iterator
 
 import dagster as dg
 
 from storage import CommitId, Snapshot, Table
 
-from .provenance import is_reported
+from .provenance import runs_that_told
+from .repeated_runs import created_at, has_ended_well, of_one_root, runs_repeated
 
-BACKFILL_TAG = "dagster/backfill"
-_PARENT_BACKFILL_TAG = "dagster/parent_backfill_id"
+# How far clocks of hosts may differ, in seconds.
+_CLOCK_SKEW = 3600.0
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
@@ -27,53 +27,47 @@ def code_version_of(context: dg.AssetExecutionContext) -> str | None:
 def step_commit_id(context: dg.AssetExecutionContext, job: str, table: Table, key: dg.AssetKey, part: str) -> CommitId:
     """The barrier of a step: the same whenever the step is tried again, another for any other step.
 
-    A run that was started because an earlier one died takes the barrier of that one, if it had committed and died before
-    Dagster heard of it: then nothing is committed twice.
+    A run that repeats another one in which the step did not succeed takes the barrier of that one, whether it died after its
+    commit, or was only taken for dead and wakes up: whoever commits first does it for both. Where the step had succeeded
+    before the run was asked for, something new is asked for.
     """
-    for run in _earlier_runs(context):
-        earlier = _barrier(context, run, job, part)
-        made = table.new_commit(earlier).find_committed()
-        if made is None:
-            continue
-        if not earlier.made(made):
-            # Its snapshot has expired: Dagster has heard of it, or nothing is committed again.
-            if not _has_materialized(context.instance, run, key):
-                return earlier
-            continue
+    instance = context.instance
+    first, *later = reversed([context.run, *runs_repeated(instance, context.run, key)])
+    for run in later:
+        if _is_done(context, first, run, _barrier(context, first, job, part), table, key):
+            first = run
+    return _barrier(context, first, job, part)
+
+
+def _is_done(
+    context: dg.AssetExecutionContext,
+    first: dg.DagsterRun,
+    run: dg.DagsterRun,
+    commit_id: CommitId,
+    table: Table,
+    key: dg.AssetKey,
+) -> bool:
+    """Whether a step with the barrier of the `first` run had succeeded before a run was asked for that repeats it."""
+    instance = context.instance
+    made = table.new_commit(commit_id).find_committed()
+    asked_for, step_key = created_at(instance, run), str(context.op_execution_context.op_handle)
+    if made is None:
+        # It may have succeeded without a commit: an overwrite that brings what there is.
+        tellers = [first.run_id]
+    elif commit_id.made(made):
         ref = table.ref(made.id)
-        if ref is not None and not is_reported(context.instance, key, ref):
-            return earlier
-    return _barrier(context, context.run, job, part)
-
-
-def _has_materialized(instance: dg.DagsterInstance, run: dg.DagsterRun, key: dg.AssetKey) -> bool:
-    """Whether Dagster has heard from a run that it made an asset."""
-    records = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
-    events = (record.event_log_entry.dagster_event for record in records)
-    return any(event is not None and event.asset_key == key for event in events)
+        tellers = [] if ref is None else runs_that_told(instance, key, ref, created_at(instance, first) - _CLOCK_SKEW)
+    else:
+        # Its snapshot has expired: who told of it is among those that repeat it.
+        tellers = of_one_root(instance, first)
+    return any(has_ended_well(instance, teller, step_key, asked_for) for teller in tellers)
 
 
 def _barrier(context: dg.AssetExecutionContext, run: dg.DagsterRun, job: str, part: str) -> CommitId:
-    record = context.instance.get_run_record_by_id(run.run_id)
-    created_ms = int(record.create_timestamp.timestamp() * 1000) if record else 0
+    created_ms = int(created_at(context.instance, run) * 1000)
     keys = ",".join(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else ""
     step = f"{run.run_id}/{context.op_execution_context.op_handle}/{keys}/{part}"
     return CommitId.of_moment(job, created_ms, zlib.crc32(step.encode()))
-
-
-def _earlier_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
-    """The runs that this one repeats: those it was re-executed from, and those of the backfills that its own repeats."""
-    run: dg.DagsterRun | None = context.run
-    while run is not None and run.parent_run_id:
-        run = context.instance.get_run_by_id(run.parent_run_id)
-        if run is not None:
-            yield run
-    backfill = context.run.tags.get(BACKFILL_TAG)
-    while backfill:
-        backfill_record = context.instance.get_backfill(backfill)
-        backfill = backfill_record.tags.get(_PARENT_BACKFILL_TAG) if backfill_record and backfill_record.tags else None
-        if backfill:
-            yield from context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill}))
 
 
 def unless_long_ago(

@@ -45,10 +45,11 @@ from .materialization import Materialization, check_tags, tag_name
 from .partition_tags import tags_property
 from .partition_values import values_in
 from .provenance import made_from, provenance_tags
+from .repeated_runs import BACKFILL_TAG
 from .run_inputs import inputs_of_run, newest_at_start
 from .schema_policy import REFUSE, columns_told, left_null, with_columns_of
 from .spark_column_lineage import column_sources, marked
-from .step_commit import BACKFILL_TAG, Context, code_version_of, step_commit_id, step_of, unless_long_ago
+from .step_commit import Context, code_version_of, step_commit_id, step_of, unless_long_ago
 from .table_declaration import TableDefinition, unless_left_empty
 from .topic_inputs import TopicReads, topics_metadata
 

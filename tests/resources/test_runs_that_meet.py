@@ -6,8 +6,10 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run_iterator
 
-from resources import Session, table_asset
+from resources import Session, SparkResource, TablesResource, table_asset
 from resources.assets import partition_tags
 from storage import Table
 from storage.tags import Tags
@@ -96,10 +98,6 @@ def test_a_tag_of_a_partition_names_the_newest_snapshot_that_was_made_for_it(
 def test_a_run_that_is_executed_again_commits_nothing_twice_though_its_snapshot_has_expired(
     session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dagster._core.definitions.job_base import InMemoryJob
-    from dagster._core.execution.api import execute_run_iterator
-
-    from resources import SparkResource, TablesResource
     from resources.assets.materialization import Materialization
 
     @table_asset("core.app", mode="append")
@@ -141,10 +139,6 @@ def test_a_run_that_is_executed_again_commits_nothing_twice_though_its_snapshot_
 def test_a_run_that_is_executed_again_tells_what_its_snapshot_was_made_from(
     session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    from dagster._core.definitions.job_base import InMemoryJob
-    from dagster._core.execution.api import execute_run_iterator
-
-    from resources import SparkResource, TablesResource
     from resources.assets.materialization import Materialization
 
     source = session.catalog.create_table("raw.src", pa.schema([("v", pa.int64())]))
@@ -178,3 +172,77 @@ def test_a_run_that_is_executed_again_tells_what_its_snapshot_was_made_from(
     # Dagster knows that it is stale, and the next run brings the row.
     assert job.execute_in_process(instance=instance).success
     assert [v for (v,) in rows(session.table("core.copy"))].count(2) == 1
+
+
+def test_a_run_that_dies_after_its_event_is_committed_once_by_those_that_repeat_it(
+    session: Session, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster writes that an asset was made, and then that its step has succeeded: between the two a process may die."""
+    run_again, job = appending(instance)
+    handle = instance.handle_new_event
+
+    def dying(event: dg.EventLogEntry, **more: Any) -> None:
+        if event.dagster_event and event.dagster_event.event_type == dg.DagsterEventType.STEP_SUCCESS:
+            raise RuntimeError("the machine went down")
+        handle(event, **more)
+
+    run = instance.create_run_for_job(job)
+    with monkeypatch.context() as at_the_end:
+        at_the_end.setattr(instance, "handle_new_event", dying)
+        list(execute_run_iterator(InMemoryJob(job), run, instance))
+    died = run.run_id
+    events = instance.get_records_for_run(died, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    assert len(events) == 1
+    instance.report_run_failed(instance.get_run_by_id(died))  # type: ignore[arg-type]
+    second = run_again(died)
+    table = session.table("core.app")
+    assert rows(table) == [(101,)]
+    # All have succeeded: whoever asks for it again gets new rows, and those that repeat that do not.
+    third = run_again(died)
+    assert rows(table) == [(101,), (101,)]
+    run_again(second)
+    run_again(third)
+    assert rows(table) == [(101,)] * 4
+
+
+def test_a_run_that_was_taken_for_dead_and_wakes_up_commits_nothing_twice(
+    session: Session, instance: dg.DagsterInstance
+) -> None:
+    beside: list[Callable[[], object]] = []
+    run_again, job = appending(instance, beside)
+    run = instance.create_run_for_job(job)
+
+    def taken_for_dead() -> None:
+        instance.report_run_failed(instance.get_run_by_id(run.run_id))  # type: ignore[arg-type]
+        run_again(run.run_id)
+
+    beside.append(taken_for_dead)
+    list(execute_run_iterator(InMemoryJob(job), run, instance))
+    assert rows(session.table("core.app")) == [(101,)]
+
+
+def appending(
+    instance: dg.DagsterInstance, beside: list[Callable[[], object]] | None = None
+) -> tuple[Callable[[str], str], dg.JobDefinition]:
+    """What executes a run again, and returns the id of the new one; and the job of an asset that appends a row."""
+
+    @table_asset("core.app", mode="append")
+    def app() -> pa.Table:
+        if beside:
+            beside.pop()()
+        return pa.table({"v": [101]})
+
+    spark = SparkResource()
+    resources = {"tables": TablesResource(spark=spark), "spark": spark}
+    defs = dg.Definitions(assets=[app], executor=dg.in_process_executor, resources=resources)
+    job = defs.resolve_implicit_global_asset_job_def()
+
+    def run_again(run_id: str) -> str:
+        repeated = instance.get_run_by_id(run_id)
+        assert repeated is not None
+        root = repeated.root_run_id or run_id
+        again = instance.create_run_for_job(job, parent_run_id=run_id, root_run_id=root)
+        list(execute_run_iterator(InMemoryJob(job), again, instance))
+        return again.run_id
+
+    return run_again, job
