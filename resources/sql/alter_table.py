@@ -156,7 +156,8 @@ def _track(table: Table, where: dict[str, str], tracked: bool) -> Result:
 
 
 def _rename(names: Names, node: exp.Table, new: exp.Table, if_exists: bool) -> Act:
-    place, target = names.place(node), names.place(new)
+    place = names.place(node)
+    target = names.place_beside(new, place)
     if names.kafka(place) is not None:
         raise at(
             node, InvalidRequest(f"{place.identifier} is a Kafka table, which keeps its name: create another one.")

@@ -30,6 +30,10 @@ from .query import Input, Query
 from .result import Result
 from .spark_types import of_arrow
 
+# What it says of statements, not of rows.
+_OF_DUCKDB_ALONE = (duckdb.ParserException, duckdb.BinderException, duckdb.NotImplementedException)
+_OTHER_ENGINE = "Use the engine spark."
+
 
 class DuckDbEngine(Engine):
     """DuckDB in this process; no JVM. It runs what is known to mean there what it means in Spark: see `duckdb_queries`."""
@@ -85,9 +89,12 @@ class DuckDbEngine(Engine):
             with sealed_duckdb(add, settings=("SET TimeZone = 'UTC'",)) as connection:
                 yield connection.sql(compiled.sql), compiled
         except duckdb.Error as error:
-            raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}") from None
+            advice = f" {_OTHER_ENGINE}" if isinstance(error, _OF_DUCKDB_ALONE) else ""
+            raise InvalidRequest(f"DuckDB cannot run the query: {failure(error)}{advice}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InvalidRequest(f"A value of the result does not fit its type in Spark: {error}") from None
+            raise InvalidRequest(
+                f"A value of the result does not fit its type in Spark: {str(error).rstrip('.')}. {_OTHER_ENGINE}"
+            ) from None
 
     def views(self, inputs: Sequence[Input]) -> Mapping[str, Any]:
         return {source.view: source.scan() if (rows := source.rows) is None else rows for source in inputs}

@@ -284,7 +284,7 @@ class Expressions:
             raise unknown(node)
         kind = self._numeric(node, left, right)
         if not kind.is_decimal:
-            return Typed(f"({implied(left, kind, node)} {sign} {implied(right, kind, node)})", kind)
+            return computed(f"({implied(left, kind, node)} {sign} {implied(right, kind, node)})", kind)
         first, second = decimal_of(left), decimal_of(right)
         if sign == "*":
             exact = (first.digits + second.digits + 1, first.scale + second.scale)
@@ -366,7 +366,14 @@ class Expressions:
         value = self.of(node.this)
         if not value.type.is_number or value.type.digits > _ROUNDED_BEYOND:
             raise unknown(node)
-        return Typed(f"(- {value.sql})", value.type)
+        return computed(f"(- {value.sql})", value.type)
+
+
+def computed(sql: str, kind: SparkType) -> Typed:
+    """A number that is computed. One of integers may overflow, which is an error: the optimizer, which takes additions apart and
+    leaves out what cannot be null, does not look into a function.
+    """
+    return Typed(f"greatest({sql})" if kind.is_integer else sql, kind)
 
 
 def field_of(value: Typed, name: exp.Expr) -> Typed:

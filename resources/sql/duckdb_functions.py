@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from . import spark_types as st
 from .duckdb_decimals import Typed
-from .duckdb_expressions import COMPARISONS, Expressions, Rule, field_of, literal, unknown, unwrapped
+from .duckdb_expressions import COMPARISONS, Expressions, Rule, computed, field_of, literal, unknown, unwrapped
 from .duckdb_letters import LOWER_DIFFERS, UPPER_DIFFERS, where_case_is_alike
 from .duckdb_literals import number
 from .spark_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, TIMESTAMP, SparkType
@@ -94,7 +94,7 @@ def _absolute(compiler: Expressions, node: Any) -> Typed:
     value = compiler.of(node.this)
     if not value.type.is_number:
         raise unknown(node)
-    return Typed(f"abs({value.sql})", value.type)
+    return computed(f"abs({value.sql})", value.type)
 
 
 def _connected(word: str) -> Callable[[Expressions, Any], Typed]:

@@ -122,6 +122,14 @@ class Names:
         except StorageError as error:
             raise at(node, error) from None
 
+    def place_beside(self, node: exp.Table, place: Place) -> Place:
+        """A new name for what is at a place: in its catalog and database, as in Spark, if the name says no others."""
+        try:
+            name = f"{node.db or place.identifier.database}.{node.name}"
+            return Place(node.catalog or place.catalog, Identifier.parse(name))
+        except StorageError as error:
+            raise at(node, error) from None
+
     def temporary_place(self, node: exp.Table) -> Place:
         """Where a temporary view of that name is. Raises InvalidRequest for a name in a database."""
         if node.db or node.catalog:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from storage.sql.commands import Call
+from storage.sql.dialect import SUFFIX
 
 _MOST_DIGITS = 38
 # Most statements have none, and are not searched.
@@ -23,7 +24,10 @@ def with_doubles(tree: exp.Expr, text: str) -> exp.Expr:
     """The statement, which was parsed from a text, with such numbers written as doubles."""
     if _LOOKS_LARGE.search(text):
         for literal in list(tree.find_all(exp.Literal)):
-            if not literal.is_string and _is_large(literal.this) and literal.find_ancestor(*_ELSEWHERE) is None:
+            has_type = literal.parent is not None and SUFFIX in literal.parent.meta
+            if has_type or literal.is_string or not _is_large(literal.this):
+                continue
+            if literal.find_ancestor(*_ELSEWHERE) is None:
                 double = float(literal.this)
                 written = "Infinity" if math.isinf(double) else repr(double)
                 literal.replace(exp.cast(exp.Literal.string(written), exp.DataType.Type.DOUBLE))

@@ -155,7 +155,8 @@ class ViewStatements:
         if not catalog.views.exists(called):
             raise at(name, self._missing(catalog, called))
         if action == "rename to":
-            target = self._place(values)
+            target = self._names.place_beside(values, place)
+            self._names.refuse_read_only(target)
             if target.catalog != place.catalog:
                 raise at(name, InvalidRequest("A view stays in its catalog."))
             if target.identifier.database not in catalog.databases():

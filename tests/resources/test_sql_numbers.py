@@ -39,6 +39,21 @@ def test_large_numbers_are_compared_alike(session: Session, sql: Callable[[str],
     assert table.count() == 0
 
 
+def test_the_largest_numbers_with_a_type_are_read(sql: Callable[[str], Any]) -> None:
+    assert sql("SELECT 1.7976931348623157E308D AS d, -3.4028234663852886E38F AS f, 1e308D AS e") == [
+        (1.7976931348623157e308, -3.4028234663852886e38, 1e308)
+    ]
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT array(NULL) AS x", "SELECT percent_rank() OVER (ORDER BY 1 / id) AS x FROM t"]
+)
+def test_what_duckdb_alone_refuses_says_which_engine_takes_it(session: Session, query: str) -> None:
+    session.sql("CREATE TABLE t (id INT)", engine="duckdb")
+    with pytest.raises(InvalidRequest, match=r"Use the engine spark\.$"):
+        session.sql(query, engine="duckdb")
+
+
 def test_a_query_in_duckdbs_own_sql_says_what_to_write(session: Session) -> None:
     session.catalog.create_table("default.t", pa.schema([("id", pa.int64())])).write(pa.table({"id": [1]}))
     with pytest.raises(InvalidRequest, match="more than 38 digits"):

@@ -207,6 +207,29 @@ def test_a_view_gets_no_name_in_a_database_that_is_not_there(sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
+def test_what_is_renamed_stays_in_its_database_unless_the_name_says_another(sql: Sql) -> None:
+    sql("CREATE TABLE db.t (a INT); CREATE VIEW db.v AS SELECT 1 AS a; CREATE DATABASE other")
+    sql("ALTER TABLE db.t RENAME TO u; ALTER VIEW db.v RENAME TO w")
+    assert (sql("SHOW TABLES IN db"), sql("SHOW VIEWS IN db")) == ([("u",)], [("w",)])
+    sql("ALTER TABLE db.u RENAME TO other.t; ALTER VIEW db.w RENAME TO other.v")
+    assert (sql("SHOW TABLES IN other"), sql("SHOW VIEWS IN other")) == ([("t",)], [("v",)])
+
+
+@pytest.mark.parametrize("computed", ["i + 1", "1 + i", "i - -1", "i * 2", "-j", "abs(j)"])
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_an_overflow_is_an_error_wherever_it_stands(sql: Sql, computed: str) -> None:
+    sql("CREATE TABLE ints (i INT, j INT); INSERT INTO ints VALUES (2147483647, -2147483648), (5, 5)")
+    for wanted in ("sum(%s)", "avg(%s)", "count(%s)", "%s IS NULL"):
+        with pytest.raises(InvalidRequest, match="Overflow"):
+            sql(f"SELECT {wanted % computed} FROM ints")
+    for condition in ("%s > 0", "%s = 6", "%s IS NOT NULL"):
+        for statement in ("SELECT 1", "DELETE"):
+            with pytest.raises(InvalidRequest, match="Overflow"):
+                sql(f"{statement} FROM ints WHERE {condition % computed}")
+    assert len(sql("SELECT i FROM ints")) == 2
+
+
+@pytest.mark.parametrize("engine", ["duckdb"])
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
