@@ -58,6 +58,7 @@ def platform(
     return Session()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", ["settings", "references"])
 def test_sql_of_both_engines_reads_and_writes_there(platform: "Session", way: str) -> None:
     spark, duckdb = runner(platform, "spark"), runner(platform, "duckdb")

@@ -90,6 +90,7 @@ def merged(target: dict[Any, Any], source: pa.Table) -> dict[Any, Any]:
     return result
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_merge_does_what_its_clauses_say(table: Table, merge: Callable[..., Any], seed: int) -> None:
     chosen = random.Random(seed)

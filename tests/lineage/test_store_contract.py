@@ -55,8 +55,8 @@ for number in range(int(sys.argv[3])):
 
 
 def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(store_options: dict[str, str]) -> None:
-    """16 processes and many barriers each; of a row that its writer has announced, a reader knows."""
-    barriers = amount(100, 5000, full=1000)
+    """Many processes and many barriers each; of a row that its writer has announced, a reader knows."""
+    barriers = amount(60, 5000, full=1000)
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", _WRITER, json.dumps(store_options), f"job {number}", str(barriers)],
@@ -66,7 +66,7 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
             stderr=subprocess.PIPE,
             text=True,
         )
-        for number in range(16)
+        for number in range(amount(8, 16, full=16))
     ]
     missing: list[str] = []
 

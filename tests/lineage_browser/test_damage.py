@@ -55,6 +55,7 @@ def _named(ref: SnapshotRef) -> str:
     return ref.table_name.partition(".")[2]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("platform", seeds(4, 200, full=20), indirect=True)
 def test_what_is_spoilt_is_what_impact_and_plans_say(
     platform: RandomPlatform, session: Session, client: TestClient

@@ -158,6 +158,7 @@ def test_what_is_bad_is_a_version_a_time_or_a_partition(bad_day: Run, session: S
         bad_snapshot(session, "raw.orders@2", since=since)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["full", "incremental"])
 def test_both_ways_end_with_the_rows_of_a_rebuild_from_scratch(
     bad_day: Run, session: Session, instance: dg.DagsterInstance, mode: str

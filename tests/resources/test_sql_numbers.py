@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 LARGE = ["99999999999999999999999", "9" * 36, "9" * 39, "9" * 50, "9" * 5000, "1e40", "1e400", "9999999999999999999.5"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("column", ["id", "price", "size"])
 def test_large_numbers_are_compared_alike(session: Session, sql: Callable[[str], Any], column: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("price", pa.decimal128(8, 2)), ("size", pa.float64())])
