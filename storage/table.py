@@ -13,6 +13,7 @@ from .commits import CommitDetails
 from .condition import bound
 from .errors import InvalidRequest
 from .log.definition import refuse_redefined
+from .maintain.verdict import first_other_version
 from .matching_rows import delete_matching, update_matching
 from .metadata.manifest import ManifestEntry
 from .metadata.redefinition import redefined
@@ -97,6 +98,22 @@ class Table(TableMaintenance):
     def on_branch(self, branch: str) -> "Table":
         """The same table on another branch. Raises NotFound that lists the branches."""
         return Table(on_branch(self._store, branch), self._catalog_name, self._listeners)
+
+    @outcome(NOTHING_CHANGED)
+    def with_columns_of(self, other: "Table") -> "Table":
+        """The same rows under the columns of another version, or branch, of the table, if its schema is a later version of this
+        one's: as they are once the one has been taken over by the other. Else (also if both were altered) the table as it is. It
+        can be read, not written.
+        """
+        version = self._version
+        store, snapshot = resolve_version(self._store, version)
+        later = resolve_version(other._store, other._version)[0]
+        is_later = self.location == other.location and later.schema.id > store.schema.id
+        if not is_later or first_other_version(later, store) is not None:
+            return self
+        lowest_level = version.lowest_level if isinstance(version, Pinned) else None
+        pinned = Pinned(snapshot, later.schema, lowest_level)
+        return Table(self._store.at_schema(later.schema), self._catalog_name, self._listeners, pinned)
 
     # --- writing
 

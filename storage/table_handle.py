@@ -1,6 +1,7 @@
 """What a handle of a table knows before anything is read: which table, and the nouns that lie on it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from .branches import Branches
@@ -8,6 +9,7 @@ from .clock import Clock
 from .commits import Commits
 from .consumers import Consumers
 from .derived import checked_columns
+from .errors import NotFound
 from .identifier import MAIN_BRANCH, Identifier
 from .metadata.derived_columns import ComputedColumn
 from .metadata.schema import TableSchema
@@ -76,6 +78,13 @@ class TableHandle:
     def location(self) -> str:
         """The table's directory as a URL."""
         return self._store.file_io.url(self._store.paths.root)
+
+    @property
+    def made_ms(self) -> int | None:
+        """When the table was made, in milliseconds since 1970, by the first version of its schema; None if that is not there."""
+        with suppress(NotFound):
+            return self._store.schemas.get(0).time_ms
+        return None
 
     @property
     def directory(self) -> str:

@@ -25,6 +25,7 @@ from ..recovery.progress import BEING_PUBLISHED, TO_BE_CORRECTED, TO_BE_PUBLISHE
 from ..recovery.progress import progress as progress_of
 from ..recovery.publish import moved_on
 from ..recovery.record import names
+from ..recovery.remarks import difference_since
 from ..recovery.unfinished import open_publications
 from ..recovery.words import BROWSER, OPS
 from ..session import Session
@@ -147,7 +148,7 @@ def _recovery(request: Request) -> Response:
     hidden = hidden_of(branch, shown_state)
     by_hand = [] if trouble else [name for name in progress.left if name not in assets]
     ahead = "" if progress.state != TO_BE_PUBLISHED or trouble else _moved_on(session, branch, assets)
-    is_to_be_published = not progress.is_published or progress.state == BEING_PUBLISHED
+    is_to_be_published = not progress.is_published or progress.state == BEING_PUBLISHED or bool(progress.changed)
     shown_stages = stages(progress, browser.links, {name: by_sql(session, branch, name) for name in by_hand})
     return browser.render(
         request,
@@ -260,7 +261,11 @@ def _row(
     try:
         snapshot = recovery.table(name).snapshot()
         records = 0 if snapshot is None else snapshot.total_record_count
-        if records > _MOST_COMPARED and not is_asked and kept.find(key) is None:
+        is_large = records > _MOST_COMPARED and not is_asked
+        if name in progress.changed:
+            state += "; changed since it was published"
+            state += "" if is_large else f": {difference_since(recovery, name)}"
+        if is_large and kept.find(key) is None:
             return TableRow(name, state, is_left, None, f"{records:,} records")
         return TableRow(name, state, is_left, kept.read(key, recovery, name))
     except StorageError as error:
@@ -312,8 +317,11 @@ def stages(progress: Progress, links: DagsterLinks, by_hand: Mapping[str, str] |
     computed = (*([backfill] if len(by_hand) < len(progress.left) else []), *written, correct)
     ways = [(), (correct, undo) if progress.bad else (correct,), computed, (), ()]
     named = ("branched", "corrected", "computed anew", "published")
-    # It was published in spite of them.
-    left_out = {1: bool(progress.wrong), 2: len(progress.left) > len(progress.wrong)}
+    # It was published in spite of them, or somebody has deleted branches.
+    gone = bool(progress.without_branch) and not progress.is_published
+    left_out = {0: gone, 1: bool(progress.wrong), 2: len(progress.left) > len(progress.wrong)}
+    again = way("Publish it again", "recovery_publish", command("recovery publish", branch))
+    since = [Stage("changed since it was published", NOW, (again,))] if progress.changed and at == len(named) else []
     return [
         Stage(
             name,
@@ -321,4 +329,4 @@ def stages(progress: Progress, links: DagsterLinks, by_hand: Mapping[str, str] |
             ways[number] if number == at else (),
         )
         for number, name in enumerate(named)
-    ]
+    ] + since

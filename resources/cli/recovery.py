@@ -17,8 +17,9 @@ from ..recovery.backfill import backfill as run_backfill
 from ..recovery.drop_damaged import drop_damaged
 from ..recovery.left_to_do import left_to_do
 from ..recovery.plan import DEFAULT_MODE
-from ..recovery.progress import recoveries
+from ..recovery.progress import progress, recoveries
 from ..recovery.publish import MadeFrom
+from ..recovery.remarks import differences_since
 from ..recovery.words import COMMAND_LINE
 from ..session import Session
 from .error_log import errors_into
@@ -112,7 +113,7 @@ def list_(session: Session, form: str) -> None:
     print_listing(["recovery", "bad", "mode", "state", "left to do", "tables"], rows, form)
     for listed_recovery in listed:
         said = [f"{each}." for each in listed_recovery.overrides]
-        for line in filter(None, [listed_recovery.unfinished, *said]):
+        for line in filter(None, [listed_recovery.unfinished, *listed_recovery.remarks, *said]):
             _say(f"{listed_recovery.branch}: {line}", form)
         if listed_recovery.trouble:
             _say(listed_recovery.trouble, form)
@@ -183,6 +184,13 @@ def compare(session: Session, branch: str, tables: tuple[str, ...], form: str) -
         examples = compared[name].examples
         if examples is not None and examples.num_rows:
             print_rows(examples, "table")
+    for line in [*differences_since(opened), *_remarks(session, opened)]:
+        _say(line, form)
+
+
+def _remarks(session: Session, recovery: Recovery) -> tuple[str, ...]:
+    """What is to be known of the branches of a recovery."""
+    return progress(session, recovery.branch, platform_table_assets()).remarks
 
 
 @recovery.command()
@@ -223,6 +231,8 @@ def publish(
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for override in opened.record.overrides:
         _say(f"Recorded: {override}.", form)
+    for remark in _remarks(session, opened):
+        _say(remark, form)
     _say(f"Published {branch}; Dagster was told of {done.events} materializations.", form)
 
 

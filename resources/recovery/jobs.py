@@ -38,6 +38,7 @@ from .progress import progress, recoveries
 from .publish import MadeFrom, publish
 from .record import names
 from .refusal import Refused
+from .remarks import differences_since
 from .report import report, report_branch
 from .stages import Recovery
 from .twins import BRANCHES, checks_of_twins, twins
@@ -250,10 +251,11 @@ def _jobs_of_a_branch(known: dict[str, TableAsset]) -> list[dg.JobDefinition]:
             recovery = Recovery.open(tables.session, config.branch)
             comparisons = {name: recovery.compare(name) for name in recovery.changed()}
             sides, state = recovery.sides, _state(context, tables, config, known)
+            since = "\n".join(f"- {text(difference)}" for difference in differences_since(recovery))
             context.add_output_metadata(
                 {
                     "comparison": page(
-                        comparison_page(comparisons, sides), state, differing_rows_page(comparisons, sides)
+                        comparison_page(comparisons, sides), since, state, differing_rows_page(comparisons, sides)
                     ),
                     **_seen(config),
                 }

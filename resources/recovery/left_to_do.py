@@ -31,7 +31,7 @@ def left_to_do(recovery: Recovery, assets: Mapping[str, TableAsset]) -> list[str
             inputs[name] = assets[name].inputs.values()
             if not _is_current(recovery, assets[name], record):
                 left.add(name)
-    for name, record in recovery.record.tables.items():
+    for name, record in recovery.planned.items():
         if name in tables and name not in assets and not record.corrected and not _is_mains(recovery, name, record):
             inputs[name] = _inputs_by_hand(recovery, name, tables[name])
             if not _is_current_by_hand(recovery, name, tables[name], inputs[name]):

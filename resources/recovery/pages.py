@@ -74,8 +74,9 @@ def state_page(progress: Progress, launchpads: Launchpads, done: str = "") -> st
     left = f" Left: {', '.join(map(asset_link, progress.left))}." if progress.left else ""
     unfinished = f" {text(progress.unfinished)}" if progress.unfinished else ""
     spite = f" In spite of: {text('; '.join(progress.overrides))}." if progress.overrides else ""
+    remarks = "".join(f" {text(remark)}" for remark in progress.remarks)
     runs = f"[Its runs]({DagsterLinks().runs_of_recovery(progress.branch)})"
-    said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{unfinished}{left}{spite} {runs}."
+    said = f"Recovery **{text(progress.branch)}**: {text(progress.state)}.{unfinished}{left}{spite}{remarks} {runs}."
     return f"#### State\n\n{said}\n\n{_next(ways(progress, launchpads, done))}"
 
 
@@ -91,7 +92,7 @@ def ways(progress: Progress, launchpads: Launchpads, done: str = "") -> list[str
         return [way("Publish it again", "recovery_publish")]
     drop = [] if progress.unfinished else [way("Drop it", "recovery_drop")]
     if progress.is_published:
-        return drop
+        return [*([way("Publish it again", "recovery_publish")] if progress.changed else []), *drop]
     compare = way("Compare with main", "recovery_compare")
     if progress.state == TO_BE_PUBLISHED:
         publish = way("Publish it", "recovery_publish")
@@ -118,7 +119,7 @@ def list_page(listed: Sequence[Progress], launchpads: Launchpads) -> str:
     rows = [
         [
             f"**{text(recovery.branch)}**",
-            text(f"{recovery.state}: {recovery.unfinished}" if recovery.unfinished else recovery.state),
+            text(": ".join(filter(None, [recovery.state, recovery.unfinished, " ".join(recovery.remarks)]))),
             ", ".join(map(asset_link, recovery.left)) or "nothing",
             text(recovery.bad),
             recovery.mode,

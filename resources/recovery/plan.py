@@ -172,7 +172,9 @@ def plan_recovery(
     for name, ref in reached.items():
         table = spoilt.table(name).table
         head = table.last_change()
-        assert head is not None
+        if head is None:
+            # It was made anew, and holds nothing.
+            continue
         if not spoilt.is_spoilt(head):
             repair = made_good(spoilt, ref, head, spoilt.table(name).backwards())
             good.append(GoodTable(name, ref.snapshot_id, head.snapshot_id, repair))

@@ -8,8 +8,10 @@ from storage import CorruptData
 from ..assets.table_asset import TableAsset
 from ..session import Session
 from .left_to_do import left_to_do
+from .on_main import changed_since
 from .publish import uncorrected
 from .record import DROPPING, OPEN, PUBLISHED, get_record, names
+from .remarks import left_out, remarks
 from .stages import Recovery
 from .unfinished import NOT_WRITTEN_DOWN, damaged_publications, is_on_every_main, open_publications
 
@@ -22,7 +24,9 @@ BEING_PUBLISHED = "being published"
 class Progress:
     """`state`: what is done. `left`: the tables that are still to be corrected or computed anew, of which `wrong` are to be
     corrected. `unfinished`: of a publication that has begun and not ended, or may have, how far it has come, and what ends it:
-    such a recovery is not to be dropped. `trouble`: why nothing can be said of a damaged one.
+    such a recovery is not to be dropped. `trouble`: why nothing can be said of a damaged one. `changed`: the tables that have
+    changed since it was published. `without_branch`: those of the plan whose branches are gone. `remarks`: what is to be said
+    of these, and of tables that were dropped or made anew, in sentences.
     """
 
     branch: str
@@ -36,6 +40,9 @@ class Progress:
     trouble: str = ""
     is_published: bool = False
     unfinished: str = ""
+    changed: tuple[str, ...] = ()
+    without_branch: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def recoveries(session: Session, assets: Mapping[str, TableAsset]) -> list[Progress]:
@@ -51,10 +58,15 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
         return Progress(name, "", "", "damaged", trouble=str(error))
     recovery = Recovery(session, name)
     wrong, left = uncorrected(recovery), left_to_do(recovery, assets)
+    changed = changed_since(recovery)
+    said = remarks(recovery, changed, left)
+    if record.status == PUBLISHED:
+        wrong, left = left_out(record, wrong), left_out(record, left)
     tables = recovery.tables
     to_make = [each for each, table in tables.items() if not table.corrected]
     if record.status == PUBLISHED:
         state = "published in spite of something" if record.overrides else "published"
+        state += ", changed since" if changed else ""
     elif record.status == DROPPING:
         state = "being dropped"
     elif wrong:
@@ -62,7 +74,7 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     else:
         state = f"{len(to_make) - len(left)} of {len(to_make)} computed anew" if left else TO_BE_PUBLISHED
     unfinished = open_publications(session.catalog, [name]).get(name, "")
-    if not unfinished and record.status == OPEN and state == TO_BE_PUBLISHED and is_on_every_main(session, recovery):
+    if not unfinished and record.status == OPEN and state == TO_BE_PUBLISHED and is_on_every_main(recovery):
         unfinished = NOT_WRITTEN_DOWN
     state = BEING_PUBLISHED if unfinished else state
     return Progress(
@@ -76,4 +88,7 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
         tuple(record.overrides),
         is_published=record.status == PUBLISHED,
         unfinished=unfinished or damaged_publications(session.catalog),
+        changed=tuple(changed),
+        without_branch=tuple(recovery.without_branch()),
+        remarks=said,
     )

@@ -5,14 +5,13 @@ by name; and what is published in spite of something stands in the recovery's re
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from lineage import SourceColumn, columns_of, columns_property, sources_property
 from storage import (
-    MAIN_BRANCH,
     CommitConflict,
     InvalidRequest,
     NotFound,
@@ -20,7 +19,6 @@ from storage import (
     SnapshotRef,
     Table,
     Verdict,
-    taken_newest,
     whole_number,
 )
 
@@ -28,6 +26,7 @@ from ..assets.table_asset import TableAsset
 from ..session import Session
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
+from .on_main import is_published
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
 from .replay import is_own
 from .spoilt import ROLLED_BACK, repairs_property
@@ -83,7 +82,7 @@ def publish(
     overrides += _judged_ahead(session, recovery, assets, discard_main, words)
     verdicts: dict[str, Verdict] = {}
     until: dict[str, int] = {}
-    pending = [name for name in tables if not is_published(session, recovery, name)]
+    pending = [name for name in tables if not is_published(recovery, name)]
     if pending:
         branches = session.catalog.branch_set(recovery.branch, pending)
         verdicts = branches.verdicts()
@@ -103,7 +102,7 @@ def publish(
 def moved_on(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> str:
     """What a publication would be refused for as things are, since main has what the branch has not; empty if for nothing."""
     recovery = recovery.as_seen()
-    pending = [name for name in recovery.changed() if not is_published(session, recovery, name)]
+    pending = [name for name in recovery.changed() if not is_published(recovery, name)]
     try:
         _judged_ahead(session, recovery, assets, False, words)
         if pending:
@@ -143,51 +142,23 @@ def _head(branch: Table) -> tuple[int, str]:
     return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 
-def is_published(session: Session, recovery: Recovery, name: str) -> bool:
-    """Whether main has what the branch has now by a publication, whatever came later, and has not taken that back. Of a
-    published recovery also whether the branch has nothing that main could get.
-    """
-    main, record, own = session.catalog.table(name), recovery.tables[name], recovery.branched(name).last_change()
-    if own is None:
-        return False
-    places = {(own.database, own.table, own.branch, own.snapshot_id)}
-    if record.branch_at is not None and own.snapshot_id <= record.branch_at:
-        # Nothing was written to the branch: it was published as what it began with.
-        places.add((own.database, own.table, MAIN_BRANCH, record.branch_at))
-    has_changed = False
-    for snapshot in main.snapshots.backwards():
-        if not is_own(snapshot, recovery.branch):
-            continue
-        # One of a main that had the rows already changes none.
-        if _has(recovery, snapshot, own, places):
-            return not main.snapshots.is_taken_back(snapshot.id)
-        has_changed = has_changed or snapshot.changes_rows
-    if recovery.record.status != PUBLISHED or has_changed:
-        return False
-    return record.branch_at == record.main and not main.branches.verdict(recovery.branch).new
-
-
-def _has(
-    recovery: Recovery, snapshot: Snapshot, own: SnapshotRef, places: Collection[tuple[str, str, str, int]]
-) -> bool:
-    """Whether a commit of a publication was made of a change of the branch, alone or on top of what production had done."""
-    taken = taken_newest(snapshot)
-    if taken is not None and (taken.branch, taken.snapshot_id) == (own.branch, own.snapshot_id):
-        return True
-    sources = recovery.sources(snapshot)
-    return any((each.database, each.table, each.branch, each.snapshot_id) in places for each in sources)
-
-
 def uncorrected(recovery: Recovery) -> list[str]:
     """The tables that the recovery is to correct, and that nothing on the branch has corrected yet."""
-    tables = recovery.record.tables
+    tables = recovery.planned
     return [name for name, table in tables.items() if table.corrected and not is_corrected(recovery, name, table)]
 
 
 def _with_reason(recovery: Recovery, name: str) -> str:
-    """An uncorrected table, with the reason if statements have been run on it."""
+    """An uncorrected table, with the reason if statements have been run on it, or if its branch is gone."""
+    if not recovery.is_branched(name):
+        return _with_branch(recovery, name)
     in_vain = has_changed(recovery, name, recovery.record.tables[name])
     return f"{name} (what was run on its branch has left all rows as they were)" if in_vain else name
+
+
+def _with_branch(recovery: Recovery, name: str) -> str:
+    """A table that is left to compute, with the reason if its branch is gone."""
+    return name if recovery.is_branched(name) else f"{name} (its branch is gone: what writes to it makes it again)"
 
 
 def _judged_complete(
@@ -196,7 +167,7 @@ def _judged_complete(
     """What is published in spite of being incomplete. Raises InvalidRequest unless that is allowed."""
     left, wrong = left_to_do(recovery, assets), uncorrected(recovery)
     reasons = [f"not corrected: {', '.join(_with_reason(recovery, name) for name in wrong)}"] if wrong else []
-    reasons += [f"not computed anew: {', '.join(left)}"] if left else []
+    reasons += [f"not computed anew: {', '.join(_with_branch(recovery, name) for name in left)}"] if left else []
     if reasons and not allow_incomplete:
         by_hand = [name for name in left if name not in assets]
         raise InvalidRequest(
@@ -395,14 +366,14 @@ class MadeFrom:
 
     def _repairs(self, name: str) -> dict[str, str]:
         """What the commit says that it puts right; nothing if something that it is made of is left to do."""
-        record = self._recovery.record
+        record, planned = self._recovery.record, self._recovery.planned
         table, _, bad = record.bad.rpartition("@")
-        corrected = record.tables.get(table)
-        if name not in record.tables or name in self._left or table in self._left:
+        corrected = planned.get(table)
+        if name not in planned or name in self._left or table in self._left:
             return {}
         if corrected is not None:
             newest = corrected.main
-        elif table and not self._session.catalog.exists(table):
+        elif table and (not self._session.catalog.exists(table) or self._recovery.is_made_anew(table)):
             # It was dropped, and what was made from it is repaired by hand.
             newest = whole_number(bad)
         else:

@@ -239,3 +239,30 @@ def _points(mains: Any) -> dict[str, tuple[int, str]]:
 def names(catalog: Catalog) -> list[str]:
     """The recoveries that there are."""
     return catalog.notes(_KIND).names()
+
+
+def with_moved(record: RecoveryRecord, name: str, moved: TableRecord) -> RecoveryRecord:
+    """A record with what a replay has found of a table, and with what another one has that was at it meanwhile."""
+    known = record.tables.get(name)
+    if known is None:
+        return record.with_table(name, moved)
+    newer = known if (known.main or 0) > (moved.main or 0) else moved
+    partitions: list[dict[str, object]] | None = None
+    if known.partitions is not None and moved.partitions is not None:
+        partitions = [
+            *known.partitions,
+            *(partition for partition in moved.partitions if partition not in known.partitions),
+        ]
+    replayed_at = max(table_record.replayed_at or 0 for table_record in (known, moved)) or None
+    return record.with_table(name, replace(newer, partitions=partitions, replayed_at=replayed_at))
+
+
+def refuse_dropping(record: RecoveryRecord) -> None:
+    """Raise CommitConflict if somebody has begun to drop the recovery."""
+    if record.status == DROPPING:
+        raise CommitConflict(f"Recovery {record.branch!r} is being dropped. If whoever did it has died, drop it again.")
+
+
+def without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:
+    """Tables of a recovery by what was planned: which snapshots had those numbers is told when it is published."""
+    return {name: replace(table, main_identity=None) for name, table in tables.items()}

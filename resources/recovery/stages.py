@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
-from lineage import NAME_LENGTH, sources_of
+from lineage import sources_of
 from storage import (
     MAIN_BRANCH,
     AlreadyExists,
@@ -22,11 +22,13 @@ from storage import (
     check_branch_name,
     check_new_branch_name,
 )
-from storage.engines.duckdb_compare import Comparison, compare
+from storage.engines.duckdb_compare import Comparison
 
 from ..session import Session
 from ..sql import Statements
+from .compared import compare_branch, compare_since
 from .heads import UNREAD, heads_of_mains
+from .on_main import refuse_published
 from .plan import RecoveryPlan
 from .record import (
     DROPPING,
@@ -39,10 +41,14 @@ from .record import (
     get_record,
     read_record,
     refuse_another,
+    refuse_dropping,
+    with_moved,
+    without_identities,
 )
 from .renamed import Renamed, former_since, source_now
 from .replay import bring, is_own, is_written, replay_user
 from .undo import take_back
+from .words import refuse_name
 
 
 class Recovery:
@@ -82,13 +88,13 @@ class Recovery:
         }
         known = read_record(session.catalog, branch)
         if known is not None:
-            _refuse_dropping(known)
+            refuse_dropping(known)
         else:
-            _refuse_name(branch)
+            refuse_name(branch)
             recovery._refuse_taken()
         if (
             known is None
-            or _without_identities(known.tables) != _without_identities(tables)
+            or without_identities(known.tables) != without_identities(tables)
             or known.bad != str(plan.bad)
         ):
             heads = heads_of_mains(session, tables)
@@ -125,19 +131,48 @@ class Recovery:
         dropping it.
         """
         record = self.record
-        _refuse_dropping(record)
+        refuse_dropping(record)
         return Recovery(self._session, self.branch, record)
 
     @property
     def tables(self) -> dict[str, TableRecord]:
-        """The tables of the plan, and those that were branched since, when they were first written; none that were dropped."""
-        record, there = self.record, self._catalog.tables()
-        tables = {name: each for name, each in record.tables.items() if name in there}
-        for name in there:
+        """The tables of the plan, and those that were branched since, when they were first written; none that were dropped, or
+        made anew.
+        """
+        record, tables = self.record, self.planned
+        for name in self._catalog.tables():
             if name not in tables and self.is_branched(name):
                 begun_at = self._begun_at(record, name)
                 tables[name] = TableRecord(begun_at, begun_at, [])
         return tables
+
+    @property
+    def planned(self) -> dict[str, TableRecord]:
+        """The tables of the plan, without those that were dropped since, or made anew: these are no part of the recovery."""
+        there = {*self._catalog.tables()}
+        tables = self.record.tables
+        return {name: each for name, each in tables.items() if name in there and not self.is_made_anew(name)}
+
+    def is_made_anew(self, name: str) -> bool:
+        """Whether a table of the plan was dropped since the recovery began, and another one made that has its name."""
+        record = self.record
+        if name not in record.tables or self.is_branched(name) or not self._catalog.exists(name):
+            return False
+        with suppress(CorruptData):
+            return (self._catalog.table(name).made_ms or 0) > record.created_ms
+        return False
+
+    def without_branch(self) -> list[str]:
+        """The tables of the plan that have no branch of the recovery: it was deleted, or `start` died before it was made."""
+        return [name for name in self.planned if not self.is_branched(name)]
+
+    def main(self, name: str) -> Table:
+        """A table as production has it. Raises NotFound."""
+        return self._catalog.table(name)
+
+    def consistent_main(self, name: str) -> Table:
+        """The same, without what a publication that is half to be seen has done."""
+        return self._catalog.consistent([name])[name]
 
     def _begun_at(self, record: RecoveryRecord, name: str) -> int | None:
         """What the branch of a table that is in no plan began with: a replay may have moved what it begins with meanwhile."""
@@ -187,9 +222,8 @@ class Recovery:
 
     def _create_branches(self) -> None:
         record = self.record
-        missing = {name: table_record for name, table_record in record.tables.items() if not self.is_branched(name)}
-        for name, table in missing.items():
-            self._create_branch(record, name, table.branch_at)
+        for name in self.without_branch():
+            self._create_branch(record, name, record.tables[name].branch_at)
 
     def _create_branch(self, record: RecoveryRecord, name: str, begins_at: int | None) -> None:
         """Make the branch of a table as part of the recovery that a record is of. Raises CommitConflict, and takes it away
@@ -242,14 +276,19 @@ class Recovery:
                 f"{name} is a branch already: name the table alone, which means its branch {self.branch}."
             )
         if not self.is_branched(name):
-            _refuse_dropping(record)
+            refuse_dropping(record)
             self._create_branch(record, name, self._begins_at(record, name))
         return self._session.table(name).on_branch(self.branch)
 
     def _begins_at(self, record: RecoveryRecord, name: str) -> int | None:
         """The snapshot of main that the branch of a table begins with: the planned one, also when the start died before it made
-        the branch.
+        the branch. Raises NotFound for a table that was made anew since.
         """
+        if self.is_made_anew(name):
+            raise NotFound(
+                f"{name} was made anew since recovery {self.branch!r} began: it is another table, and no part of that. What is "
+                "to be changed of it is changed on its main."
+            )
         planned = record.tables.get(name)
         begins_at = record.base.get(name) if planned is None else planned.branch_at
         if begins_at == UNREAD:
@@ -264,7 +303,8 @@ class Recovery:
     def correct(self, sql: str, engine: str = "duckdb") -> list[str]:
         """Run statements in which the names of tables mean their branches; returns what each says, and which tables are new."""
         # No recovery is begun by correcting one that is misspelt.
-        _refuse_dropping(self.record)
+        refuse_dropping(self.record)
+        refuse_published(self)
         statements = Statements(self._session, None, self.table, branched=self._to_be_corrected)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
         before = {*self.tables}
@@ -293,13 +333,13 @@ class Recovery:
     def undo_bad(self) -> str:
         """Take the corrected table's branch back to before the bad snapshot: what came after it goes as well."""
         record = self.record
-        for name, table in record.tables.items():
+        refuse_published(self)
+        for name, table in self.planned.items():
             if table.corrected:
                 before = take_back(self._catalog.table(name), self.branched(name), record.bad)
                 return f"{name} on branch {self.branch} is at snapshot {before}."
-        raise InvalidRequest(
-            f"Recovery {self.branch!r} was not begun with a bad snapshot: there is nothing to go back from."
-        )
+        why = f"the table of {record.bad} is no part of it" if record.bad else "it was not begun with a bad snapshot"
+        raise InvalidRequest(f"Recovery {self.branch!r} has nothing to go back from: {why}.")
 
     # --- compare
 
@@ -311,31 +351,17 @@ class Recovery:
         return "on main", "on the branch"
 
     def compare(self, name: str) -> Comparison:
-        """How the branch of a table differs from main as it is seen now; of a recovery that is published, what the publication
-        changed on main. Raises NotFound if what main was before has expired.
+        """How the branch of a table differs from main as it is seen now, under the columns that main will have, which publishing
+        keeps; of a recovery that is published, what the publication changed on main. Raises NotFound if what main was before
+        has expired, or if the branch of a table of the plan is gone.
         """
-        published = self._publications(name)
-        if published:
-            main = self._catalog.table(name)
-            return compare(main.after_commit(published[0] - 1), main.after_commit(published[-1]))
-        return compare(self._catalog.consistent([name])[name], self.table(name))
+        return compare_branch(self, name)
 
-    def _publications(self, name: str) -> list[int]:
-        """The snapshots of main by which this recovery, if it is published, was taken over."""
-        record = self.record
-        if record.status != PUBLISHED:
-            return []
-        ids = [
-            snapshot.id
-            for snapshot in self._catalog.table(name).snapshots.all()
-            if snapshot.time_ms >= record.created_ms
-            and any(
-                (f"{source.database}.{source.table}", source.branch) == (name, self.branch)
-                for source in self.sources(snapshot)
-            )
-        ]
-        # A branch that became the first snapshot of main replaced nothing.
-        return ids if ids and ids[0] > 1 else []
+    def compare_since(self, name: str) -> Comparison:
+        """How the branch of a table of a published recovery differs from what was published of it. Raises NotFound if that has
+        expired.
+        """
+        return compare_since(self, name)
 
     def changed(self) -> list[str]:
         """The tables that have a branch of this recovery, in the order of the plan."""
@@ -375,7 +401,7 @@ class Recovery:
         since are computed anew; what no asset makes, and was written by hand before, is left to be written again. Tables
         without a branch are read as main has them now, so that what was computed from older ones is left to do.
         """
-        _refuse_dropping(self.record)
+        refuse_dropping(self.record)
         self._catalog.recover(branch=self.branch, made_from=made_from)
         seen = self._rebased()
         anew: list[str] = []
@@ -399,7 +425,7 @@ class Recovery:
             moved = replace(table, main=head.snapshot_id, main_identity=identity, partitions=partitions)
             if not brought and self.is_branched(name):
                 moved = replace(moved, replayed_at=self.branched(name).snapshots.latest_id())
-            seen = change_record(self._catalog, seen, partial(_with_moved, name=name, moved=moved))
+            seen = change_record(self._catalog, seen, partial(with_moved, name=name, moved=moved))
         return anew
 
     def _brought(self, name: str, table: TableRecord, until: int) -> bool:
@@ -422,7 +448,7 @@ class Recovery:
     def _rebased(self) -> RecoveryRecord:
         """Move the tables that are read outside of the branch to main's present state."""
         seen = self.record
-        _refuse_dropping(seen)
+        refuse_dropping(seen)
         branched = set(self.tables)
         heads = heads_of_mains(self._session, branched, known=seen.base)
 
@@ -455,44 +481,3 @@ class Recovery:
             raise
         delete_record(self._catalog, record)
         return tables
-
-
-def _with_moved(record: RecoveryRecord, name: str, moved: TableRecord) -> RecoveryRecord:
-    """A record with what a replay has found of a table, and with what another one has that was at it meanwhile."""
-    known = record.tables.get(name)
-    if known is None:
-        return record.with_table(name, moved)
-    newer = known if (known.main or 0) > (moved.main or 0) else moved
-    partitions: list[dict[str, object]] | None = None
-    if known.partitions is not None and moved.partitions is not None:
-        partitions = [
-            *known.partitions,
-            *(partition for partition in moved.partitions if partition not in known.partitions),
-        ]
-    replayed_at = max(table_record.replayed_at or 0 for table_record in (known, moved)) or None
-    return record.with_table(name, replace(newer, partitions=partitions, replayed_at=replayed_at))
-
-
-def _refuse_dropping(record: RecoveryRecord) -> None:
-    """Raise CommitConflict if somebody has begun to drop the recovery."""
-    if record.status == DROPPING:
-        raise CommitConflict(f"Recovery {record.branch!r} is being dropped. If whoever did it has died, drop it again.")
-
-
-def _without_identities(tables: Mapping[str, TableRecord]) -> dict[str, TableRecord]:
-    """Tables of a recovery by what was planned: which snapshots had those numbers is told when it is published."""
-    return {name: replace(table, main_identity=None) for name, table in tables.items()}
-
-
-def _refuse_name(branch: str) -> None:
-    """Refuse what a new recovery cannot be called."""
-    if branch.startswith("-"):
-        raise InvalidRequest(
-            f"{branch!r} cannot name a recovery: commands would take it for an option. Let it begin with a letter or a digit. "
-            "Nothing has been done."
-        )
-    if len(branch) > NAME_LENGTH:
-        raise InvalidRequest(
-            f"{branch[:60]!r}… cannot name a recovery: it has {len(branch)} characters, and lineage keeps names of at most "
-            f"{NAME_LENGTH}. Choose a shorter one. Nothing has been done."
-        )

@@ -8,8 +8,7 @@ from collections.abc import Collection
 
 from storage import Catalog, OpenPublication, StorageError
 
-from ..session import Session
-from .publish import is_published
+from .on_main import is_published
 from .stages import Recovery
 
 NOT_WRITTEN_DOWN = (
@@ -60,7 +59,7 @@ def damaged_publications(catalog: Catalog) -> str:
     )
 
 
-def is_on_every_main(session: Session, recovery: Recovery) -> bool:
+def is_on_every_main(recovery: Recovery) -> bool:
     """Whether every table that is branched has been published as it is on the branch now."""
     tables = recovery.changed()
-    return bool(tables) and all(is_published(session, recovery, name) for name in tables)
+    return bool(tables) and all(is_published(recovery, name) for name in tables)

@@ -4,6 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lineage import NAME_LENGTH
+from storage import InvalidRequest
+
 # The op of each job.
 OPS = {
     "recovery_list": "list_the_recoveries",
@@ -61,3 +64,17 @@ def free_name(bad: str, taken: Sequence[str]) -> str:
     while (candidate := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
     return candidate
+
+
+def refuse_name(branch: str) -> None:
+    """Refuse what a new recovery cannot be called."""
+    if branch.startswith("-"):
+        raise InvalidRequest(
+            f"{branch!r} cannot name a recovery: commands would take it for an option. Let it begin with a letter or a digit. "
+            "Nothing has been done."
+        )
+    if len(branch) > NAME_LENGTH:
+        raise InvalidRequest(
+            f"{branch[:60]!r}… cannot name a recovery: it has {len(branch)} characters, and lineage keeps names of at most "
+            f"{NAME_LENGTH}. Choose a shorter one. Nothing has been done."
+        )

@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidRequest
+from ..maintain.verdict import first_other_version
 from ..read.scan import Scan
 from ..table import Table
 from .duckdb_connection import sealed_duckdb
@@ -21,10 +22,10 @@ _SHOWN_ROWS = 20
 class Comparison:
     """How two versions differ. Rows are matched by key; without one, equal rows are, each as often as it occurs.
 
-    `changed_columns`: for each column in how many matched rows it differs. `columns_renamed`: of versions of one branch, pairs
-    of the name before and after; such columns are compared under their new name. `examples`: the first rows that differ, with
-    the column `difference` (added, removed, changed; with underscores behind it if the table has one of that name), the key,
-    and for changed columns `<name> before` and `<name> after`; for tables without a key whole rows.
+    `changed_columns`: for each column in how many matched rows it differs. `columns_renamed`: of versions and branches of one
+    table, pairs of the name before and after; such columns are compared under their new name. `examples`: the first rows that
+    differ, with the column `difference` (added, removed, changed; with underscores behind it if the table has one of that name),
+    the key, and for changed columns `<name> before` and `<name> after`; for tables without a key whole rows.
     """
 
     rows_before: int
@@ -65,24 +66,24 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
     """How the rows of two tables, or of two versions or branches of one, differ.
 
     `where` restricts both sides. Floating-point numbers count as equal if they differ by no more than `tolerance` of the
-    larger one: sums come out differently in the last digits when rows are added up in another order. Raises InvalidRequest
-    if the keys are not the same.
+    larger one: sums come out differently in the last digits when rows are added up in another order. Columns of versions and
+    branches of one table are the same if their field ids are, whatever they are called; those of two tables, and of branches
+    of which both were altered, if their names are. Raises InvalidRequest if the keys are not the same.
     """
     left, right = before.scan(), after.scan()
-    renamed = _renamed(before, after)
-    key = [renamed.get(name, name) for name in left.store.schema.primary_keys]
+    matched = _matched(before, after)
+    key = [matched.get(name, name) for name in left.store.schema.primary_keys]
     if key != list(right.store.schema.primary_keys):
         raise InvalidRequest(
             f"{before.identifier} and {after.identifier} have different primary keys and cannot be compared row by row."
         )
-    old_names = [renamed.get(name, name) for name in left.schema.names]
-    names = [name for name in old_names if name in right.schema.names]
+    names = [matched[name] for name in left.schema.names if name in matched]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add) as connection:
-        for name, columns in _compared_sides(left, right, renamed):
+        for name, columns in _compared_sides(left, right, matched):
             whole = f"(SELECT {columns} FROM whole.{name})"
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {where or 'TRUE'}")
         compared = _Compared(connection, key, names, right.schema, tolerance)
@@ -90,42 +91,49 @@ def compare(before: Table, after: Table, *, where: str | None = None, tolerance:
         return Comparison(
             *differences[:-2],
             columns_added=tuple(name for name in right.schema.names if name not in names),
-            columns_removed=tuple(name for name in old_names if name not in names),
-            columns_renamed=tuple(renamed.items()),
+            columns_removed=tuple(name for name in left.schema.names if name not in matched),
+            columns_renamed=tuple((old, new) for old, new in matched.items() if old != new),
             changed_columns=differences[-2],
             examples=differences[-1],
         )
 
 
-def _renamed(before: Table, after: Table) -> dict[str, str]:
-    """The columns that have another name in a later version of the same branch: their new names by the old ones. Branches
-    may have given one number to two columns.
+def _matched(before: Table, after: Table) -> dict[str, str]:
+    """The columns that both sides have, their names after by their names before: by field id in versions and branches of one
+    table. By name in two tables, and in branches of which both were altered: they may have given one number to two columns.
     """
-    if (before.location, before.identifier) != (after.location, after.identifier):
-        return {}
-    now = {field.id: field.name for field in after.scan().store.schema.fields}
-    names = {field.name: now.get(field.id, field.name) for field in before.scan().store.schema.fields}
-    return {old: new for old, new in names.items() if old != new}
+    old, new = before.scan(), after.scan()
+    there = {*new.schema.names}
+    is_one_branch = old.store.paths.branch == new.store.paths.branch
+    if before.location != after.location or not (is_one_branch or first_other_version(old.store, new.store) is None):
+        return {name: name for name in old.schema.names if name in there}
+    now = {field.id: field.name for field in new.store.schema.fields if field.name in there}
+    return {field.name: now[field.id] for field in old.store.schema.fields if field.id in now}
 
 
-def _compared_sides(left: Scan, right: Scan, renamed: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The two sides by their names, each with the columns that are compared."""
-    later = _compared_columns(right, left, renamed, is_later=True)
-    return [(_LEFT, _compared_columns(left, right, renamed)), (_RIGHT, later)]
+def _compared_sides(left: Scan, right: Scan, matched: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The two sides by their names, each with the columns that are compared, under the names of the later one."""
+    former = {new: old for old, new in matched.items()}
+    later = {name: (name, former.get(name)) for name in right.schema.names}
+    # What is there no more makes room for another column of its name.
+    earlier = {
+        name: (matched.get(name, name), matched.get(name))
+        for name in left.schema.names
+        if name in matched or name not in right.schema.names
+    }
+    return [(_LEFT, _compared_columns(left, right, earlier)), (_RIGHT, _compared_columns(right, left, later))]
 
 
-def _compared_columns(scan: Scan, other: Scan, renamed: Mapping[str, str], *, is_later: bool = False) -> str:
-    """The columns of one side under the names of the later one; as text what only the other side has as text, since a column
-    that has become a text holds what is no number.
+def _compared_columns(scan: Scan, other: Scan, columns: Mapping[str, tuple[str, str | None]]) -> str:
+    """Columns of one side, each with what it is called and its name on the other side, if it is there; as text what only the
+    other side has as text, since a column that has become a text holds what is no number.
     """
-    old_names = {new: old for old, new in renamed.items()}
-    columns = []
-    for name in scan.schema.names:
-        there = old_names.get(name, name) if is_later else renamed.get(name, name)
-        as_text = there in other.schema.names and _is_text(other, there) and not _is_text(scan, name)
+    selected = []
+    for name, (shown, there) in columns.items():
+        as_text = there is not None and _is_text(other, there) and not _is_text(scan, name)
         value = f"CAST({_q(name)} AS VARCHAR)" if as_text else _q(name)
-        columns.append(f"{value} AS {_q(name if is_later else there)}")
-    return ", ".join(columns)
+        selected.append(f"{value} AS {_q(shown)}")
+    return ", ".join(selected)
 
 
 def _is_text(scan: Scan, name: str) -> bool:
@@ -141,15 +149,14 @@ def count_changes(
     left, right = before.scan(where=where), after.scan(where=where)
     schema = right.store.schema
     key, partition = list(schema.primary_keys), list(schema.partition_keys)
-    renamed = _renamed(before, after)
-    old_names = [renamed.get(name, name) for name in left.schema.names]
-    values = [name for name in right.schema.names if name in old_names and name not in key]
+    matched = _matched(before, after)
+    values = [name for name in right.schema.names if name in matched.values() and name not in key]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
 
     with sealed_duckdb(add, threads=1) as connection:
-        for name, columns in _compared_sides(left, right, renamed):
+        for name, columns in _compared_sides(left, right, matched):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM whole.{name}")
         differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"

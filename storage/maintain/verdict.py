@@ -106,7 +106,7 @@ def judge(main: TableStore, branch: TableStore) -> Verdict:
     origin = origin_of(branch)
     common = _common(main, histories[0], shown[0], branch, histories[1], shown[1])
     earliest = [history[0].id if history else 0 for history in histories]
-    altered = _first_other_version(main, branch)
+    altered = first_other_version(main, branch)
     merged = _merged(ours, origin) | _gone_back_to(ours, theirs)
     given_up = _given_up(ours, branch, [history for history in histories[1] if history.id not in shown[1]])
     kept = {number: reach for number, reach in merged.items() if reach.whole and ours[number] not in given_up}
@@ -265,7 +265,7 @@ def _only_here(
     )
 
 
-def _first_other_version(main: TableStore, branch: TableStore) -> int | None:
+def first_other_version(main: TableStore, branch: TableStore) -> int | None:
     """The first version of the schema that both sides have and that is not the same; None if there is none."""
     both = sorted(set(main.schemas.ids()) & set(branch.schemas.ids()))
     return next((snapshot for snapshot in both if _definition(main, snapshot) != _definition(branch, snapshot)), None)
@@ -278,7 +278,7 @@ def _definition(store: TableStore, schema_id: int) -> TableSchema:
 
 def refuse_altered(main: TableStore, branch: TableStore) -> None:
     """Raise BothAltered if a version of the schema is another one on each side."""
-    version = _first_other_version(main, branch)
+    version = first_other_version(main, branch)
     if version is not None:
         raise BothAltered(
             f"Version {version} of the schema of {main.identifier.full_name} is another one on branch "

@@ -7,7 +7,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, RenameColumn, Table
+from storage import AddColumn, Catalog, DropColumn, RenameColumn, Table, parse_type
 from storage.engines.duckdb_compare import compare, count_changes
 from storage.engines.duckdb_views import add_scan
 
@@ -103,3 +103,28 @@ def test_versions_are_compared_through_renames_and_whatever_columns_are_called(c
     renamed.write(pa.table({"name": ["x"], "u": [2], "d0": [8]}))
     assert compare(renamed.at(1), renamed.at(3)).changed_columns == {"u": 1, "d0": 1}
     assert count_changes(renamed.at(1), renamed.at(3)) == [({}, (1, 1, 0))]
+
+
+def test_columns_of_branches_are_matched_by_field_id_unless_both_were_altered(catalog: Catalog) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    table = catalog.create_table("db.t", schema, primary_key=["k"], options={"bucket": "1"})
+    table.write(pa.table({"k": [1, 2], "v": [1, 2]}))
+    table.branches.create("b")
+    table.on_branch("b").write(pa.table({"k": [1], "v": [-1]}))
+    main = table.alter(RenameColumn("v", "u"), AddColumn("w", parse_type("STRING")))
+    branch = table.on_branch("b")
+    assert compare(main, branch).describe() == ("1 rows changed (v: 1), column w removed, column u renamed to v"), (
+        "as the two are"
+    )
+    assert compare(main, branch.with_columns_of(main)).describe() == "1 rows changed (u: 1)", "as main will be"
+    assert compare(branch, main.with_columns_of(branch)).columns_added == ("w",)
+    # A column that was dropped and added again is another one.
+    again = main.alter(DropColumn("u"), AddColumn("u", parse_type("BIGINT")))
+    dropped = compare(table.at(1), again)
+    assert (dropped.columns_removed, dropped.columns_added) == (("v",), ("w", "u"))
+    assert compare(main.pinned(), again).describe() == "column u added, column u removed"
+    assert count_changes(main.pinned(), again) == [({}, (0, 0, 0))]
+    # The third column of both is another one on each side.
+    other = branch.alter(AddColumn("x", parse_type("BIGINT")))
+    assert other.with_columns_of(again) is other
+    assert compare(other, again).columns_removed == ("v", "x")

@@ -16,7 +16,7 @@ from resources.recovery.pages import list_page, state_page
 from resources.recovery.progress import progress, recoveries
 from resources.recovery.publish import publish
 from tests.lineage_browser.test_actions import text
-from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
+from tests.resources.recovery_schedules import Died, corrected_recovery, watched
 
 pytestmark = pytest.mark.dagster
 PAGE = "/recoveries/fix"
@@ -113,7 +113,8 @@ def test_a_publication_that_dies_after_another_one_is_named_too(
     session: Session, recovery: Recovery, client: TestClient
 ) -> None:
     publish(session, recovery, {})
-    recovery.correct(f"INSERT INTO db.src VALUES (3, 30); {LOG}")
+    session.sql("INSERT INTO db.`src$branch_fix` VALUES (3, 30)", "duckdb")
+    session.sql("INSERT OVERWRITE db.`log$branch_fix` SELECT * FROM db.`src$branch_fix`", "duckdb")
     die(session, recovery, ("create_exclusively", "/log/snapshot/snapshot-4"))
     page = client.get(PAGE).text
     assert "is open, and has come to db.src, not to db.log" in text(page)
@@ -146,3 +147,30 @@ def test_what_is_right_on_the_branch_of_a_recovery_is_not_good_again_before_it_i
     damage = damage_of(session, bad)
     assert not damage.spoilt and not damage.in_recovery
     assert {affected.why for affected in damage.good_again} == {"Repaired by recovery fix."}
+
+
+def test_what_comes_to_a_published_recovery_by_other_ways_is_shown(
+    session: Session, recovery: Recovery, client: TestClient
+) -> None:
+    session.table("db.log").branches.delete("fix")
+    page = text(client.get(PAGE).text)
+    assert "Branch fix of db.log is gone, or was never made" in page and "branched ✗ left out" in page
+    assert "db.log has no branch 'fix' (any more): there is nothing to compare." in page
+    assert "Branch fix of db.log is gone" in text(client.get("/recoveries").text)
+    session.sql("DROP TABLE db.log; CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    page = text(client.get(PAGE).text)
+    assert "db.log was made anew since the recovery began, and is no part of it any more." in page
+    assert "branched ✓ done" in page and "To be published." in page
+    publish(session, recovery, {})
+    session.sql("DELETE FROM db.`src$branch_fix` WHERE k = 1", "duckdb")
+    page = client.get(PAGE).text
+    assert "Published, changed since." in text(page) and "changed since it was published → next" in text(page)
+    assert "is corrected; changed since it was published: 1 rows removed" in text(page)
+    assert 'action="/recoveries/fix/publish"' in page and "left out" not in page
+    assert "db.src changed since it was published" in text(client.get("/recoveries").text)
+    come, pads = progress(session, "fix", {}), Launchpads("shop")
+    for shown in (state_page(come, pads), list_page(recoveries(session, {}), pads)):
+        assert "changed since it was published" in shown and "Publish it again" in shown
+    publish(session, recovery, {})
+    page = client.get(PAGE).text
+    assert "Published." in text(page) and "changed since" not in page

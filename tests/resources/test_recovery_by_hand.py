@@ -8,6 +8,7 @@ from resources import Session
 from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.left_to_do import left_to_do
+from resources.recovery.progress import progress
 from resources.recovery.publish import publish, uncorrected
 from storage import InvalidRequest, NotFound
 
@@ -180,6 +181,73 @@ def test_a_table_that_is_dropped_meanwhile_stops_no_publication(session: Session
     assert left_to_do(recovery, {}) == []
     assert [published.name for published in publish(session, recovery, {})] == ["d.raw", "d.sums"]
     assert value(session, "d.sums") == 36
+
+
+def test_columns_that_main_has_altered_are_compared_as_publishing_keeps_them(
+    session: Session, recovery: Recovery
+) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    session.sql("ALTER TABLE d.raw RENAME COLUMN v TO vv; ALTER TABLE d.sums ADD COLUMN w STRING", "duckdb")
+    recovery.correct("ALTER TABLE d.mart ADD COLUMN note STRING")
+    expected = {
+        "d.raw": "1 rows changed (vv: 1)",
+        "d.sums": "1 rows changed (s: 1)",
+        "d.mart": "1 rows changed (s: 1), column note added",
+    }
+    assert {name: recovery.compare(name).describe() for name in recovery.changed()} == expected
+    publish(session, recovery, {})
+    assert {name: recovery.compare(name).describe() for name in recovery.changed()} == expected
+    assert [session.table(name).schema.column_names[-1] for name in expected] == ["vv", "w", "note"]
+    recovery.drop()
+
+
+def test_a_branch_that_was_deleted_is_named_and_made_again(session: Session, recovery: Recovery) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    session.table("d.mart").branches.delete("fix")
+    gone = "Branch fix of d.mart is gone, or was never made"
+    come = progress(session, "fix", {})
+    assert (come.left, come.without_branch) == (("d.mart",), ("d.mart",)) and come.remarks[0].startswith(gone)
+    for arguments in (["list"], ["compare", "fix"]):
+        shown = CliRunner().invoke(cli, ["recovery", *arguments])
+        assert shown.exit_code == 0 and gone in " ".join(shown.output.split()), shown.output
+    with pytest.raises(NotFound, match=r"d\.mart has no branch 'fix'"):
+        recovery.compare("d.mart")
+    with pytest.raises(InvalidRequest, match=r"not computed anew: d\.mart \(its branch is gone"):
+        publish(session, recovery, {})
+    recovery.correct(MART)
+    assert progress(session, "fix", {}).remarks == ()
+    publish(session, recovery, {})
+    assert value(session, "d.mart") == 37
+    # Of what is published nothing is missing.
+    session.table("d.mart").branches.delete("fix")
+    come = progress(session, "fix", {})
+    assert (come.state, come.left) == ("published", ())
+    assert come.remarks == ("Branch fix of d.mart is gone; what was published stays.",)
+
+
+@pytest.mark.parametrize("again", ["", "CREATE TABLE d.{0} (g INT, s BIGINT); INSERT INTO d.{0} VALUES (77, 7)"])
+@pytest.mark.parametrize("name", ["mart", "raw"])
+def test_a_table_that_was_dropped_or_made_anew_is_no_part_of_a_recovery(
+    session: Session, recovery: Recovery, name: str, again: str
+) -> None:
+    recovery.correct("UPDATE d.raw SET v = 33 WHERE k = 3" if name == "mart" else "UPDATE d.sums SET s = 36")
+    recovery.correct(SUM if name == "mart" else MART)
+    session.sql(f"DROP TABLE d.{name}; {again.format(name)}", "duckdb")
+    come = progress(session, "fix", {})
+    assert (come.left, come.without_branch) == ((), ()) and f"d.{name}" not in come.tables
+    what = "made anew" if again else "dropped"
+    assert come.remarks == (f"d.{name} was {what} since the recovery began, and is no part of it any more.",)
+    with pytest.raises(NotFound, match="was made anew since recovery 'fix' began" if again else "does not exist"):
+        recovery.correct(f"DELETE FROM d.{name}")
+    if name == "raw":
+        with pytest.raises(InvalidRequest, match=r"the table of d\.raw@2 is no part of it"):
+            recovery.undo_bad()
+    publish(session, recovery, {})
+    assert recovery.record.overrides == []
+    shown = CliRunner().invoke(cli, ["recovery", "list"])
+    assert f"d.{name} was {what}" in " ".join(shown.output.split())
+    if again:
+        assert session.table(f"d.{name}").to_arrow().to_pylist() == [{"g": 77, "s": 7}]
 
 
 def test_what_a_replay_brings_is_made_from_what_production_made_it_from(session: Session, recovery: Recovery) -> None:

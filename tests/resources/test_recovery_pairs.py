@@ -86,10 +86,12 @@ def _main_is_wrong(session: Session, state: str, finished: set[str]) -> list[str
 
 def _not_ended(session: Session, state: str, done: dict[str, str]) -> list[str]:
     """What is wrong once somebody has gone on to the end."""
-    if read_record(session.catalog, "fix") is None:
+    record = read_record(session.catalog, "fix")
+    if record is None:
         return []
     try:
-        correct(session)
+        if record.status == OPEN:
+            correct(session)
         replay(session)
     except CommitConflict as error:
         # Who published has died before main was written to by others, and said what to do.
