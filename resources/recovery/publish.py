@@ -29,8 +29,8 @@ from ..session import Session
 from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
-from .replay import is_own
-from .spoilt import ROLLED_BACK, repairs_property
+from .replay import goes_behind, is_own
+from .spoilt import repairs_property
 from .stages import Recovery
 from .words import PYTHON, Words
 
@@ -307,7 +307,7 @@ def _until(
         record = known[name]
         lost = [snapshot for snapshot in verdict.lost if snapshot.id > (record.main or 0)]
         behind = _rolled_behind(recovery, name, record.main or 0)
-        later = [snapshot for snapshot in (*lost, *behind) if recovery.is_productions(snapshot)]
+        later = [snapshot for snapshot in (*lost, *behind) if recovery.is_productions(snapshot, record.main)]
         if later and discard_main:
             given_up[name] = min(snapshot.id for snapshot in later) - 1
         if not later or discard_main:
@@ -326,11 +326,7 @@ def _until(
 
 def _rolled_behind(recovery: Recovery, name: str, main: int) -> list[Snapshot]:
     """The rollbacks of a table's main after a snapshot, to what was before it."""
-    return [
-        snapshot
-        for snapshot in recovery.main_after(name, main)
-        if (target := snapshot.number(ROLLED_BACK)) is not None and target < main
-    ]
+    return [snapshot for snapshot in recovery.main_after(name, main) if goes_behind(snapshot, main)]
 
 
 def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, str]]:

@@ -35,6 +35,28 @@ def die_half_way(
         publish(session, recovery, {}, discard_main=discard_main)
 
 
+@pytest.fixture
+def keyed(session: Session) -> Recovery:
+    """An UPDATE was wrong, of a table with a key; the branch has it corrected, and so has what is made of that."""
+    session.sql("CREATE DATABASE db; CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    session.sql("CREATE TABLE db.src (k INT NOT NULL, v INT, PRIMARY KEY (k) NOT ENFORCED)", "duckdb")
+    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); UPDATE db.src SET v = v + 100; {LOG}", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct("UPDATE db.src SET v = v - 100")
+    recovery.correct(LOG)
+    return recovery
+
+
+def be_undone(session: Session, recovery: Recovery, *, meanwhile: str = "") -> None:
+    """A publication dies once main of the source has its commit, and is undone; what is written `meanwhile` goes with it."""
+    newest = session.table("db.log").snapshots.latest_id() or 0
+    die_half_way(session, recovery, f"log/snapshot/snapshot-{newest + 1}")
+    if meanwhile:
+        session.sql(meanwhile, "duckdb")
+    session.catalog.recover(undo=True, discard_main=bool(meanwhile))
+    assert str(operation_of(session.table("db.src").snapshot())).startswith("UNDO of publication ")
+
+
 def both(session: Session) -> list[list[tuple[object, ...]]]:
     return [rows(session.table(name)) for name in ("db.src", "db.log")]
 
@@ -170,3 +192,60 @@ def test_a_publication_that_somebody_else_finishes_is_made_from_what_was_right(
     assert not {"db.src@2", "db.src@3"} & {str(ref) for ref in sources_of(session.table("db.log").snapshot())}
     publish(session, recovery, {})
     assert plan_recovery(session, session.ref("db.src@2")).tables == ()
+
+
+def test_a_replay_takes_a_publication_that_was_undone_for_nobodys_work(session: Session, keyed: Recovery) -> None:
+    """Neither was what it had committed computed from bad rows, nor what undid it."""
+    be_undone(session, keyed)
+    assert keyed.moved() == {}
+    assert keyed.replay() == []
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    assert [*keyed.moved()] == ["db.src"]
+    keyed.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+def test_a_publication_may_be_undone_before_and_after_a_replay(session: Session, keyed: Recovery) -> None:
+    """Of the first, which the replay has passed, the branch loses nothing by the undo of the second."""
+    be_undone(session, keyed)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    keyed.replay()
+    keyed.correct(LOG)
+    be_undone(session, keyed, meanwhile="INSERT INTO db.src VALUES (9, 90)")
+    session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
+    keyed.replay()
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30), (4, 40)]] * 2
+
+
+def test_what_production_computes_from_bad_rows_is_refused_also_after_an_undo(
+    session: Session, keyed: Recovery
+) -> None:
+    be_undone(session, keyed)
+    session.sql("UPDATE db.src SET v = v + 1 WHERE k = 2", "duckdb")
+    with pytest.raises(InvalidRequest, match=r"Snapshot 6 of db.src \(UPDATE\) has computed 1 rows .*k = 2"):
+        keyed.replay()
+
+
+def test_what_production_has_written_beside_an_undo_is_replayed(session: Session, keyed: Recovery) -> None:
+    """That takes back the recovery's commit alone then."""
+    die_half_way(session, keyed, "log/snapshot/snapshot-2")
+
+    def write_once_it_is_decided(_: int, call: str) -> None:
+        if "src/snapshot/snapshot-4" in call and "create" in call and not written:
+            written.append(call)
+            Session().sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+
+    written: list[str] = []
+    with watched(write_once_it_is_decided):
+        session.catalog.recover(undo=True)
+    assert "REVERT of 3" in str(operation_of(session.table("db.src").snapshot()))
+    keyed.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
