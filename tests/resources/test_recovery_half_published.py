@@ -1,5 +1,5 @@
-"""A publication of a recovery that dies half-way, or is taken back, while production goes on: replaying and publishing again
-brings every row to main once.
+"""A publication of a recovery that dies half-way, or is taken back, or comes too late, while production goes on: replaying and
+publishing again brings every row to main once.
 """
 
 import pytest
@@ -7,7 +7,7 @@ import pytest
 from lineage import sources_of
 from resources import Session
 from resources.recovery import Recovery, plan_recovery
-from resources.recovery.publish import publish
+from resources.recovery.publish import publish, replay_and_publish
 from resources.recovery.record import PUBLISHED
 from storage import CommitConflict, InvalidRequest, operation_of
 from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
@@ -249,3 +249,43 @@ def test_what_production_has_written_beside_an_undo_is_replayed(session: Session
     keyed.correct(LOG)
     publish(session, keyed, {})
     assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+@pytest.mark.parametrize("writes", [2, 3])
+def test_a_replay_is_done_again_where_production_goes_on_before_it_is_published(
+    session: Session, recovery: Recovery, writes: int
+) -> None:
+    """Each time it brings what is new; how often is bounded, and the last refusal says what to do."""
+    later = [(number, 10 * number) for number in range(3, 4 + writes)]
+    session.sql(f"INSERT INTO db.src VALUES {later[0]}", "duckdb")
+    left = later[1:]
+
+    def replayed() -> None:
+        recovery.replay()
+        recovery.correct(LOG)
+
+    def published() -> object:
+        if left:
+            session.sql(f"INSERT INTO db.src VALUES {left.pop(0)}", "duckdb")
+        return publish(session, recovery, {})
+
+    if writes == 3:
+        with pytest.raises(
+            CommitConflict, match=r"replayed 3 times.*db.src has 6 by .*Pause what writes to db.src, and"
+        ):
+            replay_and_publish(recovery, replayed, published)
+        assert rows(session.table("db.log")) == [(1, 10)]
+    replay_and_publish(recovery, replayed, published)
+    assert both(session) == [[(1, 10), (2, 20), *later]] * 2
+
+
+def test_what_no_replay_mends_is_refused_at_once(session: Session, recovery: Recovery) -> None:
+    calls: list[str] = []
+
+    def refused() -> None:
+        calls.append("published")
+        raise CommitConflict("Somebody else publishes.")
+
+    with pytest.raises(CommitConflict, match="Somebody else publishes"):
+        replay_and_publish(recovery, recovery.replay, refused)
+    assert calls == ["published"]
