@@ -335,10 +335,10 @@ class TablesResource(dg.ConfigurableResource[Any]):
         `mode`: append (an upsert with a primary key), overwrite, overwrite-partitions. `partitions` maps the Dagster partition
         keys of the step to values of partition columns: rows are appended to these, or exactly these are replaced, rows of
         others are refused, and each key becomes a tag. `tags` are set besides. A step that is run again commits nothing twice,
-        nor does a run that is executed again after it died between its commit and Dagster's event. An overwrite that brings
-        exactly the rows that it would replace commits nothing, unless `unless_same` is False: the files that were written are
-        compared with those that are there. `on_schema_change` says what becomes of columns that the table does not have, before
-        the rows are written: refuse, add, evolve (see `schema_policy`). `to`: a branch, instead of main.
+        nor do runs that are executed again for it. An overwrite that brings exactly the rows that it would replace commits
+        nothing, unless `unless_same` is False: the files that were written are compared with those that are there.
+        `on_schema_change` says what becomes of columns that the table does not have, before the rows are written: refuse, add,
+        evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
         _check_tags(partitions or () if tag_partitions else (), tags)
         key = asset_key or context.asset_key

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, get_args
 
 import click
@@ -18,7 +19,7 @@ from ..recovery.drop_damaged import drop_damaged
 from ..recovery.left_to_do import left_to_do
 from ..recovery.plan import DEFAULT_MODE
 from ..recovery.progress import progress, recoveries
-from ..recovery.publish import MadeFrom
+from ..recovery.publish import MadeFrom, replay_and_publish
 from ..recovery.remarks import differences_since
 from ..recovery.words import COMMAND_LINE
 from ..session import Session
@@ -216,10 +217,13 @@ def publish(
     if replay and discard_main:
         raise click.UsageError("What main got is either brought along (--replay) or given up (--discard-main).")
     opened = _opened(session, branch)
-    if replay:
+
+    def replayed() -> None:
         opened.replay(MadeFrom(session, opened, platform_table_assets()))
         _backfill(session, opened, form)
-    done = carry_out.publish(
+
+    make_mains = partial(
+        carry_out.publish,
         session,
         opened,
         COMMAND_LINE,
@@ -227,6 +231,7 @@ def publish(
         allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
     )
+    done = replay_and_publish(opened, replayed, make_mains, COMMAND_LINE) if replay else make_mains()
     rows = [(table.name, table.ref.snapshot_id, table.verdict) for table in done.tables]
     print_listing(["table", "main is snapshot", "verdict"], rows, form)
     for override in opened.record.overrides:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -35,7 +36,7 @@ from .pages import (
 )
 from .plan import DEFAULT_MODE, Mode, RecoveryPlan, bad_snapshot, plan_recovery
 from .progress import progress, recoveries
-from .publish import MadeFrom, publish
+from .publish import MadeFrom, publish, replay_and_publish
 from .record import names
 from .refusal import Refused
 from .remarks import differences_since
@@ -289,9 +290,8 @@ def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobD
                     "What main got is either brought along (replay: true) or given up (discard_main: true)."
                 )
             recovery = Recovery.open(tables.session, config.branch)
-            if config.replay:
-                recovery.replay(MadeFrom(tables.session, recovery, known))
-            done = publish(
+            make_mains = partial(
+                publish,
                 tables.session,
                 recovery,
                 known,
@@ -301,6 +301,11 @@ def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobD
                 allow_failed_checks=config.allow_failed_checks,
                 words=JOBS,
             )
+
+            def replayed() -> None:
+                recovery.replay(MadeFrom(tables.session, recovery, known))
+
+            done = replay_and_publish(recovery, replayed, make_mains, JOBS) if config.replay else make_mains()
             count = report(tables.session, recovery, done, known, context.instance, context.log_event)
             for evaluation in published_checks(tables.session, [stage.name for stage in done], checks):
                 context.instance.report_runless_asset_event(evaluation)

@@ -5,10 +5,10 @@ by name; and what is published in spite of something stands in the recovery's re
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from lineage import SourceColumn, columns_of, columns_property, sources_property
 from storage import (
@@ -28,12 +28,19 @@ from .branch_checks import judged_by_checks
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .on_main import is_published
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
-from .replay import is_own
-from .spoilt import ROLLED_BACK, repairs_property
+from .replay import goes_behind, is_own
+from .spoilt import repairs_property
 from .stages import Recovery
 from .words import PYTHON, Words
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+# How often what main got is replayed for one publication.
+REPLAYS = 3
+
+
+class _MovedOn(CommitConflict):
+    """Production has committed to what is to be published since the recovery began, or since what it did was replayed."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,38 @@ def publish(
     _remember(session, recovery.record, overrides)
     described = {name: _described(verdict, name in until) for name, verdict in verdicts.items()}
     return published(session, tables, described)
+
+
+def replay_and_publish(
+    recovery: Recovery, replayed: Callable[[], object], published: Callable[[], _T], words: Words = PYTHON
+) -> _T:
+    """What a function returns that publishes a recovery, once another one has replayed what main got; both are called again, up
+    to three times in all, where production has committed meanwhile to what is published.
+
+    Raises CommitConflict that says which tables' writers have to pause if it did so each time: nothing is published then.
+    """
+    for replays_left in reversed(range(REPLAYS)):
+        replayed()
+        try:
+            return published()
+        except CommitConflict as error:
+            moved = recovery.moved()
+            if not moved or not (replays_left or isinstance(error, _MovedOn)):
+                raise
+            if not replays_left:
+                raise CommitConflict(_never_still(recovery.branch, moved, words)) from None
+            _log.info("%s", error)
+    raise AssertionError("the last try raises")
+
+
+def _never_still(recovery: str, moved: Mapping[str, Sequence[str]], words: Words) -> str:
+    """That production goes on too fast for a replay, and what to do."""
+    later = "; ".join(f"{name} has {', '.join(commits)}" for name, commits in moved.items())
+    return (
+        f"Recovery {recovery!r} is not published, on no table: what main got was replayed {REPLAYS} times, and each time main "
+        f"moved on before it could be published. {later}. Pause what writes to {', '.join(moved)}, and publish once more with "
+        f"what main got ({words.replay}); or give that up ({words.discard_main})."
+    )
 
 
 def moved_on(session: Session, recovery: Recovery, assets: Mapping[str, TableAsset], words: Words) -> str:
@@ -278,7 +317,7 @@ def _until(
         record = known[name]
         lost = [snapshot for snapshot in verdict.lost if snapshot.id > (record.main or 0)]
         behind = _rolled_behind(recovery, name, record.main or 0)
-        later = [snapshot for snapshot in (*lost, *behind) if recovery.is_productions(snapshot)]
+        later = [snapshot for snapshot in (*lost, *behind) if recovery.is_productions(snapshot, record.main)]
         if later and discard_main:
             given_up[name] = min(snapshot.id for snapshot in later) - 1
         if not later or discard_main:
@@ -288,7 +327,7 @@ def _until(
             commits = ", ".join(f"{snapshot.id} by {snapshot.commit_user}" for snapshot in later)
             refused.append(f"{name} has {commits}")
     if refused:
-        raise CommitConflict(
+        raise _MovedOn(
             f"Recovery {recovery.branch!r} is not published, on no table: main has moved on since it began. "
             f"{'; '.join(refused)}. Replay what main got ({words.replay}), or give it up ({words.discard_main})."
         )
@@ -297,11 +336,7 @@ def _until(
 
 def _rolled_behind(recovery: Recovery, name: str, main: int) -> list[Snapshot]:
     """The rollbacks of a table's main after a snapshot, to what was before it."""
-    return [
-        snapshot
-        for snapshot in recovery.main_after(name, main)
-        if (target := snapshot.number(ROLLED_BACK)) is not None and target < main
-    ]
+    return [snapshot for snapshot in recovery.main_after(name, main) if goes_behind(snapshot, main)]
 
 
 def _points(recovery: Recovery, names: Iterable[str]) -> dict[str, tuple[int, str]]:

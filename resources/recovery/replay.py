@@ -1,13 +1,15 @@
 """Bring what production has done to a main to the branch of a recovery, once, and nothing of what that has published itself.
 
 What it has published is on its branch already: main's history is replayed from the one publication to the next. What main has
-done up to a publication that replaced it is on the branch by then, or was given up.
+done up to a publication that replaced it is on the branch by then, or was given up. A publication that was undone, and what
+undid it, are left out alike.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lineage import SourceColumn, columns_of, columns_property, sources_of, sources_property
 from storage import (
+    BranchHistory,
     CommitConflict,
     CommitId,
     InvalidRequest,
@@ -22,6 +24,8 @@ from storage.engines.duckdb_replay import ROW_KIND, corrected_and_changed, rows_
 
 from .spoilt import ROLLED_BACK
 
+# Who undoes what a publication has committed.
+_UNDO = "undo/"
 _WAYS_OUT = (
     "Correct its branch by hand as production has changed main and publish with --discard-main; "
     "or drop it, and begin again."
@@ -54,6 +58,26 @@ def is_own(snapshot: Snapshot, recovery: str) -> bool:
         return True
     merge = f"MERGE of branch {recovery}"
     return f"{operation_of(snapshot) or ''} ".startswith((f"{merge} ", f"{merge}, "))
+
+
+def undoes_own(snapshot: Snapshot, recovery: str) -> bool:
+    """Whether a snapshot of main undoes what a publication of the recovery put there."""
+    return snapshot.commit_user.startswith((f"{_UNDO}recovery/{recovery}/", f"{_UNDO}publication/{recovery}/"))
+
+
+def goes_behind(snapshot: Snapshot, number: int) -> bool:
+    """Whether a snapshot of main rolls it back to what was before the snapshot of that number."""
+    target = snapshot.number(ROLLED_BACK)
+    return target is not None and target < number
+
+
+def is_of_production(snapshot: Snapshot, recovery: str, known: int) -> bool:
+    """Whether a snapshot of main changes rows, and was neither published by the recovery itself nor undoes that. What goes behind
+    the snapshot up to which main is `known` (0: not at all) changes in any case what is known of it.
+    """
+    if not snapshot.changes_rows or is_own(snapshot, recovery):
+        return False
+    return goes_behind(snapshot, known) or not undoes_own(snapshot, recovery)
 
 
 def bring(main: Table, branch: Table, after: int, until: int) -> None:
@@ -150,28 +174,87 @@ def _spans(main: Table, recovery: str, after: int, until: int) -> Iterator[tuple
     backwards = [
         snapshot.id
         for snapshot in history.snapshots
-        if snapshot.id > after and snapshot.changes_rows and _takes_back(snapshot) and not is_own(snapshot, recovery)
+        if snapshot.id > after
+        and snapshot.changes_rows
+        and not is_own(snapshot, recovery)
+        and (_takes_back(snapshot) or undoes_own(snapshot, recovery))
     ]
-    own = [snapshot for snapshot in history.snapshots if is_own(snapshot, recovery)]
-    passed = [snapshot.id for snapshot in own if snapshot.id <= after and snapshot.id in history.taken_back]
     if backwards and backwards[-1] > until:
         raise CommitConflict(
             f"Main of {main.identifier} was rolled back meanwhile. Nothing is committed. Replay again."
         )
+    own = [snapshot for snapshot in history.snapshots if is_own(snapshot, recovery)]
+    undone = _undone(history, recovery)
+    passed = [
+        snapshot.id
+        for snapshot in own
+        if snapshot.id <= after
+        and snapshot.id in history.taken_back
+        and _is_lost(history, recovery, snapshot, undone.get(snapshot.id), after)
+    ]
     if backwards and passed:
         raise Unsupported(
             f"Main of {main.identifier} has taken back, at the latest by snapshot {backwards[-1]}, what was published from "
             f"branch {recovery!r} by its snapshot {passed[-1]}: the branch would lose it as well."
         )
     begin = after
-    for snapshot in own:
-        if after < snapshot.id <= until and snapshot.id not in history.taken_back:
-            if snapshot.operation != "ADOPT" and snapshot.number(ROLLED_BACK) is None and begin < snapshot.id - 1:
-                # Put on top of what production had done, which stays.
-                yield begin, snapshot.id - 1
-            begin = snapshot.id
+    for stays_until, resumed_at in _left_out(history, recovery, undone):
+        if begin < resumed_at <= until:
+            if stays_until is not None and begin < stays_until:
+                yield begin, stays_until
+            begin = resumed_at
     if begin < until:
         yield begin, until
+
+
+def _publication(snapshot: Snapshot) -> tuple[str, int]:
+    """By whom, and in which publication, what a snapshot is or undoes was committed."""
+    return snapshot.commit_user.removeprefix(_UNDO), snapshot.commit_identifier
+
+
+def _undone(history: BranchHistory, recovery: str) -> dict[int, Snapshot]:
+    """What undid those commits of the recovery's publications that are in main no more, by their numbers."""
+    undoing = {_publication(snapshot): snapshot for snapshot in history.snapshots if undoes_own(snapshot, recovery)}
+    return {
+        snapshot.id: undoing[_publication(snapshot)]
+        for snapshot in history.snapshots
+        if snapshot.id in history.taken_back and is_own(snapshot, recovery) and _publication(snapshot) in undoing
+    }
+
+
+def _is_lost(history: BranchHistory, recovery: str, own: Snapshot, undoing: Snapshot | None, after: int) -> bool:
+    """Whether a branch that has what main did up to a snapshot would lose what the recovery had published by then, and is taken
+    back since: an undo takes that back alone, unless production had written more.
+    """
+    if undoing is None:
+        return True
+    if undoing.id <= after or undoing.operation == "REVERT":
+        return False
+    return any(
+        own.id < snapshot.id <= after and snapshot.changes_rows and not is_own(snapshot, recovery)
+        for snapshot in history.snapshots
+    )
+
+
+def _left_out(
+    history: BranchHistory, recovery: str, undone: Mapping[int, Snapshot]
+) -> Iterator[tuple[int | None, int]]:
+    """What of main is not replayed, ascending: up to which snapshot production's work before it is, None if it is not, and the
+    snapshot after which it goes on.
+    """
+    standing: set[tuple[str, int]] = set()
+    for snapshot in history.snapshots:
+        before, undoing = snapshot.id - 1, undone.get(snapshot.id)
+        if is_own(snapshot, recovery) and snapshot.id not in history.taken_back:
+            # Put on top of what production had done, which stays; or in its place.
+            standing.add(_publication(snapshot))
+            is_on_top = snapshot.operation != "ADOPT" and snapshot.number(ROLLED_BACK) is None
+            yield before if is_on_top else None, snapshot.id
+        elif undoing is not None:
+            # One that does not revert it alone takes back what came in between as well.
+            yield before, snapshot.id if undoing.operation == "REVERT" else undoing.id
+        elif undoes_own(snapshot, recovery) and _publication(snapshot) not in standing:
+            yield before if snapshot.operation == "REVERT" else None, snapshot.id
 
 
 def _takes_back(snapshot: Snapshot) -> bool:

@@ -46,7 +46,7 @@ from .record import (
     without_identities,
 )
 from .renamed import Renamed, former_since, source_now
-from .replay import bring, is_own, is_written, replay_user
+from .replay import bring, is_of_production, is_written, replay_user
 from .undo import take_back
 from .words import refuse_name
 
@@ -379,7 +379,7 @@ class Recovery:
         moved: dict[str, list[str]] = {}
         for name, table in self.tables.items():
             for snapshot in self.main_after(name, table.main or 0):
-                if self.is_productions(snapshot):
+                if self.is_productions(snapshot, table.main):
                     moved.setdefault(name, []).append(f"{snapshot.id} by {snapshot.commit_user}")
         return moved
 
@@ -387,9 +387,9 @@ class Recovery:
         """What came to a table's main after a snapshot."""
         return [snapshot for snapshot in self._catalog.table(name).snapshots.all() if snapshot.id > number]
 
-    def is_productions(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot of main changes rows, and was not published by this recovery itself."""
-        return snapshot.changes_rows and not is_own(snapshot, self.branch)
+    def is_productions(self, snapshot: Snapshot, known: int | None = None) -> bool:
+        """Whether a snapshot of main is production's work, where main is `known` up to a snapshot: see `is_of_production`."""
+        return is_of_production(snapshot, self.branch, known or 0)
 
     def replay(self, made_from: Callable[[str, int | None], Mapping[str, str]] | None = None) -> list[str]:
         """Bring what main got since the recovery began to the branch; returns the tables that main has changed and that are

@@ -99,7 +99,9 @@ def test_many_processes_record_at_once_and_each_row_is_seen_when_it_was_written(
     with closing(open_lineage_store(store_options)) as store:
         for side in ("source", "sink"):
             recorded = {(row.job, row.barrier_id) for row in store.snapshots(side)}  # type: ignore[arg-type]
-            assert recorded == {(f"job {number}", barrier) for number in range(len(writers)) for barrier in range(barriers)}
+            assert recorded == {
+                (f"job {number}", barrier) for number in range(len(writers)) for barrier in range(barriers)
+            }
 
 
 def test_offsets_are_kept_once_and_go_with_their_barrier(store: LineageStore) -> None:

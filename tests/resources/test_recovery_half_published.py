@@ -1,5 +1,5 @@
-"""A publication of a recovery that dies half-way, or is taken back, while production goes on: replaying and publishing again
-brings every row to main once.
+"""A publication of a recovery that dies half-way, or is taken back, or comes too late, while production goes on: replaying and
+publishing again brings every row to main once.
 """
 
 import pytest
@@ -7,7 +7,7 @@ import pytest
 from lineage import sources_of
 from resources import Session
 from resources.recovery import Recovery, plan_recovery
-from resources.recovery.publish import publish
+from resources.recovery.publish import publish, replay_and_publish
 from resources.recovery.record import PUBLISHED
 from storage import CommitConflict, InvalidRequest, operation_of
 from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
@@ -33,6 +33,28 @@ def die_half_way(
 
     with pytest.raises(Died), watched(before):
         publish(session, recovery, {}, discard_main=discard_main)
+
+
+@pytest.fixture
+def keyed(session: Session) -> Recovery:
+    """An UPDATE was wrong, of a table with a key; the branch has it corrected, and so has what is made of that."""
+    session.sql("CREATE DATABASE db; CREATE TABLE db.log (k INT, v INT)", "duckdb")
+    session.sql("CREATE TABLE db.src (k INT NOT NULL, v INT, PRIMARY KEY (k) NOT ENFORCED)", "duckdb")
+    session.sql(f"INSERT INTO db.src VALUES (1, 10), (2, 20); UPDATE db.src SET v = v + 100; {LOG}", "duckdb")
+    recovery = Recovery.start(session, "fix", plan_recovery(session, session.ref("db.src@2")))
+    recovery.correct("UPDATE db.src SET v = v - 100")
+    recovery.correct(LOG)
+    return recovery
+
+
+def be_undone(session: Session, recovery: Recovery, *, meanwhile: str = "") -> None:
+    """A publication dies once main of the source has its commit, and is undone; what is written `meanwhile` goes with it."""
+    newest = session.table("db.log").snapshots.latest_id() or 0
+    die_half_way(session, recovery, f"log/snapshot/snapshot-{newest + 1}")
+    if meanwhile:
+        session.sql(meanwhile, "duckdb")
+    session.catalog.recover(undo=True, discard_main=bool(meanwhile))
+    assert str(operation_of(session.table("db.src").snapshot())).startswith("UNDO of publication ")
 
 
 def both(session: Session) -> list[list[tuple[object, ...]]]:
@@ -170,3 +192,100 @@ def test_a_publication_that_somebody_else_finishes_is_made_from_what_was_right(
     assert not {"db.src@2", "db.src@3"} & {str(ref) for ref in sources_of(session.table("db.log").snapshot())}
     publish(session, recovery, {})
     assert plan_recovery(session, session.ref("db.src@2")).tables == ()
+
+
+def test_a_replay_takes_a_publication_that_was_undone_for_nobodys_work(session: Session, keyed: Recovery) -> None:
+    """Neither was what it had committed computed from bad rows, nor what undid it."""
+    be_undone(session, keyed)
+    assert keyed.moved() == {}
+    assert keyed.replay() == []
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    assert [*keyed.moved()] == ["db.src"]
+    keyed.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+def test_a_publication_may_be_undone_before_and_after_a_replay(session: Session, keyed: Recovery) -> None:
+    """Of the first, which the replay has passed, the branch loses nothing by the undo of the second."""
+    be_undone(session, keyed)
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    keyed.replay()
+    keyed.correct(LOG)
+    be_undone(session, keyed, meanwhile="INSERT INTO db.src VALUES (9, 90)")
+    session.sql("INSERT INTO db.src VALUES (4, 40)", "duckdb")
+    keyed.replay()
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30), (4, 40)]] * 2
+
+
+def test_what_production_computes_from_bad_rows_is_refused_also_after_an_undo(
+    session: Session, keyed: Recovery
+) -> None:
+    be_undone(session, keyed)
+    session.sql("UPDATE db.src SET v = v + 1 WHERE k = 2", "duckdb")
+    with pytest.raises(InvalidRequest, match=r"Snapshot 6 of db.src \(UPDATE\) has computed 1 rows .*k = 2"):
+        keyed.replay()
+
+
+def test_what_production_has_written_beside_an_undo_is_replayed(session: Session, keyed: Recovery) -> None:
+    """That takes back the recovery's commit alone then."""
+    die_half_way(session, keyed, "log/snapshot/snapshot-2")
+
+    def write_once_it_is_decided(_: int, call: str) -> None:
+        if "src/snapshot/snapshot-4" in call and "create" in call and not written:
+            written.append(call)
+            Session().sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+
+    written: list[str] = []
+    with watched(write_once_it_is_decided):
+        session.catalog.recover(undo=True)
+    assert "REVERT of 3" in str(operation_of(session.table("db.src").snapshot()))
+    keyed.replay()
+    assert rows(session.table("db.src").on_branch("fix")) == [(1, 10), (2, 20), (3, 30)]
+    keyed.correct(LOG)
+    publish(session, keyed, {})
+    assert both(session) == [[(1, 10), (2, 20), (3, 30)]] * 2
+
+
+@pytest.mark.parametrize("writes", [2, 3])
+def test_a_replay_is_done_again_where_production_goes_on_before_it_is_published(
+    session: Session, recovery: Recovery, writes: int
+) -> None:
+    """Each time it brings what is new; how often is bounded, and the last refusal says what to do."""
+    later = [(number, 10 * number) for number in range(3, 4 + writes)]
+    session.sql(f"INSERT INTO db.src VALUES {later[0]}", "duckdb")
+    left = later[1:]
+
+    def replayed() -> None:
+        recovery.replay()
+        recovery.correct(LOG)
+
+    def published() -> object:
+        if left:
+            session.sql(f"INSERT INTO db.src VALUES {left.pop(0)}", "duckdb")
+        return publish(session, recovery, {})
+
+    if writes == 3:
+        with pytest.raises(
+            CommitConflict, match=r"replayed 3 times.*db.src has 6 by .*Pause what writes to db.src, and"
+        ):
+            replay_and_publish(recovery, replayed, published)
+        assert rows(session.table("db.log")) == [(1, 10)]
+    replay_and_publish(recovery, replayed, published)
+    assert both(session) == [[(1, 10), (2, 20), *later]] * 2
+
+
+def test_what_no_replay_mends_is_refused_at_once(session: Session, recovery: Recovery) -> None:
+    calls: list[str] = []
+
+    def refused() -> None:
+        calls.append("published")
+        raise CommitConflict("Somebody else publishes.")
+
+    with pytest.raises(CommitConflict, match="Somebody else publishes"):
+        replay_and_publish(recovery, recovery.replay, refused)
+    assert calls == ["published"]
