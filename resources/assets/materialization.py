@@ -129,8 +129,12 @@ class Materialization:
         return metadata
 
 
-def check_tags(partition_keys: Iterable[str]) -> None:
-    """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag, or would become that of another one."""
+def check_tags(partition_keys: Iterable[str], tags: Iterable[str] = ()) -> None:
+    """Raise InvalidRequest for a key of a Dagster partition that cannot become a tag, or would become that of another one, and
+    for `tags` that are set besides and cannot be.
+    """
+    for tag in tags:
+        check_new_tag_name(tag)
     for partition_key in partition_keys:
         number = partition_key.removeprefix(_OF_NUMBER)
         if number != partition_key and number.isdigit():

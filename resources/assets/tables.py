@@ -27,7 +27,7 @@ from lineage import (
     columns_property,
     sources_property,
 )
-from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table, check_new_tag_name
+from storage import CommitId, InvalidRequest, KafkaTable, NotFound, Snapshot, SnapshotRef, Table
 from storage.engines import spark_reader, spark_stream, spark_writer
 from storage.engines.spark_types import arrow_schema_of
 
@@ -340,7 +340,7 @@ class TablesResource(dg.ConfigurableResource[Any]):
         `on_schema_change` says what becomes of columns that the table does not have, before the rows are written: refuse, add,
         evolve (see `schema_policy`). `to`: a branch, instead of main.
         """
-        _check_tags(partitions or () if tag_partitions else (), tags)
+        check_tags(partitions or () if tag_partitions else (), tags)
         key = asset_key or context.asset_key
         to = to or OnBranch()
         step = (*step_of(context), to.part)
@@ -488,13 +488,6 @@ class TablesResource(dg.ConfigurableResource[Any]):
 
 def _key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("$")[0].split("."))
-
-
-def _check_tags(partitions: Iterable[str], tags: Iterable[str]) -> None:
-    """Before anything is written: the tags of partitions, and those that are set besides."""
-    check_tags(partitions)
-    for tag in tags:
-        check_new_tag_name(tag)
 
 
 def _place(table: Table) -> tuple[str, str, str]:
