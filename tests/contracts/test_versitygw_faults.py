@@ -17,11 +17,13 @@ CONFIG = {"retries": {"max_attempts": 2, "mode": "standard"}, "read_timeout": 2,
 
 
 class _Disturber(threading.Thread):
-    """Kills the server and starts it again, or lets it sleep beyond time-outs, until `stop`."""
+    """Kills the server and starts it again, or lets it sleep beyond time-outs, until `stop`, or until all writers are done: what
+    is there then is looked at in peace.
+    """
 
-    def __init__(self, server: Versitygw, kind: str) -> None:
+    def __init__(self, server: Versitygw, kind: str, crowd: Crowd) -> None:
         super().__init__(daemon=True)
-        self._server, self._kind = server, kind
+        self._server, self._kind, self._crowd = server, kind, crowd
         self._over = threading.Event()
         self.times = 0
 
@@ -29,7 +31,7 @@ class _Disturber(threading.Thread):
         # The table is to be made before.
         while not list(self._server.directory.glob("bucket/w/shop.db/*/schema/schema-0")) and not self._over.wait(0.05):
             pass
-        while not self._over.wait(1.5):
+        while not self._over.wait(1.5) and not self._crowd.has_written:
             if self._kind == "killed":
                 self._server.kill()
                 time.sleep(0.3)
@@ -53,7 +55,7 @@ def test_each_commit_of_four_processes_is_there_once(
 ) -> None:
     options = own_gateway.options(**CONFIG)
     crowd = Crowd(str(tmp_path), seed(), warehouse="s3://bucket/w", storage_options=options, keyed=keyed, **CROWD)
-    disturber = _Disturber(own_gateway, server)
+    disturber = _Disturber(own_gateway, server, crowd)
     if server != "left alone":
         disturber.start()
     try:

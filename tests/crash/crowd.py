@@ -50,7 +50,12 @@ class Stage:
     @property
     def is_over(self) -> bool:
         """Whether everybody shall go: the leading parts are done, or who began all this has died."""
-        return self._done.exists() or not (Path(self.directory) / str(os.getppid())).exists()
+        return self.has_written or not (Path(self.directory) / str(os.getppid())).exists()
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the leading parts are done."""
+        return self._done.exists()
 
     @property
     def _done(self) -> Path:

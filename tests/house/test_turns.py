@@ -46,6 +46,7 @@ def test_each_case_has_its_turn() -> None:
 
 def test_where_time_may_run_out_each_turn_begins_with_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [case(f"a.py::test_{number}") for number in range(9)]
+    monkeypatch.delenv("SNAPLINE_TEST_UNTIL", raising=False)
     assert in_turn(items, 3) == items
     monkeypatch.setenv("SNAPLINE_TEST_UNTIL", "1")
     orders = [in_turn(items, at) for at in range(100)]
