@@ -162,6 +162,7 @@ class Ground:
             (Table, "only_in_partitions", "partitions"): [{"day": "2023-01-01"}],
             (Table, "redefined", "definition"): self.table.schema,
             (Table, "under_definition", "schema"): self.table.schema,
+            (Table, "with_columns_of", "other"): self.table,
             (Catalog, "redefined_table", "name"): "shop.plain",
             (Catalog, "drop_unwritten", "table"): self.table,
             **{(Branches, step, "publication"): 1 for step in ("close_main", "settle_main", "replace_closed_main")},
