@@ -38,6 +38,7 @@ LONG := tests/resources/test_recovery_through_dagster.py tests/resources/test_re
   tests/resources/test_renewed_streams.py tests/resources/test_row_metadata_alike.py tests/resources/test_secrets.py \
   tests/resources/test_recovery.py tests/resources/test_recovery_refusals.py tests/resources/test_asset_rows.py \
   tests/resources/test_tpch.py tests/engines/test_stream.py tests/engines/test_stream_sinks.py tests/storage/test_isolation.py \
+  tests/engines/test_merge_into.py tests/resources/test_sql_row_metadata.py tests/lineage_browser/test_mounted.py \
   tests/lineage/test_life_cycle.py tests/lineage_browser/test_damage.py tests/contracts/test_versitygw_sql.py \
   tests/resources/test_sql_outside.py tests/lineage_browser/test_actions.py tests/lineage_browser/test_facts.py \
   tests/lineage_browser/test_links.py tests/storage/test_branch_sets.py tests/storage/test_hostile_metadata.py \
