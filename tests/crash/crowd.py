@@ -24,6 +24,9 @@ _DEADLINE_S = 3600
 PAUSE_S = 0.05
 # Between two disturbances, on average.
 _QUIET_S = 0.7
+# How often the outcome is looked at where the store is away, and the time between.
+_LOOKS = 5
+_BETWEEN_LOOKS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -157,10 +160,15 @@ def _attempt(part: Part) -> str:
 
 
 def _judge(verdict: Callable[[], list[str]]) -> list[str]:
-    try:
-        return verdict()
-    except Exception:
-        return [f"the check: {traceback.format_exc()[-4000:]}"]
+    """What is wrong; a store that is away for the last time is waited for."""
+    for looks_left in reversed(range(_LOOKS)):
+        try:
+            return verdict()
+        except Exception as error:
+            if not looks_left or not isinstance(error, StoreUnavailable):
+                return [f"the check: {traceback.format_exc()[-4000:]}"]
+        time.sleep(_BETWEEN_LOOKS_S)
+    raise AssertionError("the last look returns")
 
 
 def unless_in_the_way(act: Callable[[], object]) -> None:
