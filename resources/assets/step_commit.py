@@ -33,10 +33,11 @@ def step_commit_id(context: dg.AssetExecutionContext, job: str, table: Table, ke
     """
     instance = context.instance
     first, *later = reversed([context.run, *runs_repeated(instance, context.run, key)])
+    commit_id = _barrier(context, first, job, part)
     for run in later:
-        if _is_done(context, first, run, _barrier(context, first, job, part), table, key):
-            first = run
-    return _barrier(context, first, job, part)
+        if _is_done(context, first, run, commit_id, table, key):
+            first, commit_id = run, _barrier(context, run, job, part)
+    return commit_id
 
 
 def _is_done(
