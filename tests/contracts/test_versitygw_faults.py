@@ -48,6 +48,7 @@ class _Disturber(threading.Thread):
             self.join()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("server", ["left alone", "killed", "paused"])
 @pytest.mark.parametrize("keyed", [True, False] if FULL else [True])
 def test_each_commit_of_four_processes_is_there_once(

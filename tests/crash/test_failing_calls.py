@@ -245,6 +245,7 @@ def committed(warehouse: Path) -> list[Any]:
     return [contents(branch, version=number) for branch in every for number in branch.store.snapshots.ids()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_any_call_may_fail(name: str, tmp_path: Path) -> None:
     protocol = PROTOCOLS[name]

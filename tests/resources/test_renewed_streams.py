@@ -94,6 +94,7 @@ FOLLOWED = {
 
 
 @pytest.mark.spark
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_sinks_follow_a_source_whose_rows_change(session: Session, producer: str) -> None:
     seed = int(os.environ.get("SNAPLINE_TEST_SEED") or random.randrange(2**32))

@@ -417,7 +417,7 @@ def test_an_empty_branch_of_a_set_that_cannot_be_made_is_taken_away(catalog: Cat
     assert catalog.table("a.one").branches.names() == []
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", ["finish", "undo"])
 @pytest.mark.parametrize(
     "case",

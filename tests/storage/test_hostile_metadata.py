@@ -336,6 +336,7 @@ def hostile_values(home: Path, table: Path) -> list[str]:
     ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["a.t", WITH_VECTORS])
 def test_no_name_in_metadata_leads_out_of_the_table(tmp_path: Path, name: str) -> None:
     model, home = tmp_path / "model", tmp_path / "home"

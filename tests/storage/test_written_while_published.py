@@ -53,6 +53,7 @@ def values(catalog: Catalog) -> tuple[int, ...]:
     return tuple(table.to_arrow().to_pylist()[0]["v"] for table in catalog.consistent(NAMES).values())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("act", [publish, adopt], ids=["merged", "adopted"])
 def test_mains_get_what_the_branches_had_at_one_moment(prepared: Act, tmp_path: Path, act) -> None:  # type: ignore[no-untyped-def]
     seen = set()
