@@ -59,6 +59,7 @@ from .metadata.schema_change import (
     SetOptions,
 )
 from .metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from .metrics import METRICS, Meter, Metric, set_meter
 from .notes import Notes
 from .option_checks import check_option_of_log, check_table_options
 from .option_texts import parse_duration_ms
@@ -100,6 +101,7 @@ __all__ = [
     "DEFAULT_CATALOG",
     "MAIN_BRANCH",
     "METADATA_COLUMNS",
+    "METRICS",
     "TOPIC_ID",
     "VARIANT",
     "VERSION_OPTIONS",
@@ -132,6 +134,8 @@ __all__ = [
     "KafkaTable",
     "KeptAside",
     "MainReplaced",
+    "Meter",
+    "Metric",
     "MoveColumn",
     "NotFound",
     "Notes",
@@ -199,6 +203,7 @@ __all__ = [
     "revealed",
     "same_protocol",
     "secrets_in",
+    "set_meter",
     "shown_options",
     "taken_newest",
     "version_of_options",

@@ -4,13 +4,15 @@
 """
 
 import errno
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import DirectoryInPlace, StorageError, StoreUnavailable, causes
+from . import metrics
+from .errors import AlreadyExists, DirectoryInPlace, NotFound, StorageError, StoreUnavailable, causes
 from .local_file import what_is_in_place
 
 P = ParamSpec("P")
@@ -116,10 +118,26 @@ def store_call(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
+        def measured(*arguments: P.args, **named: P.kwargs) -> T:
+            file_io: Any = arguments[0]
+            outcome, began = "failed", time.perf_counter()
+            try:
+                answer = call(*arguments, **named)
+                outcome = "answered"
+                return answer
+            except (FileNotFoundError, FileExistsError, NotFound, AlreadyExists):
+                outcome = "answered"
+                raise
+            finally:
+                seconds = time.perf_counter() - began
+                metrics.take(
+                    metrics.STORE_CALL_DURATION, seconds, operation=doing, protocol=file_io.protocol, outcome=outcome
+                )
+
         @wraps(call)
         def guarded(*arguments: P.args, **named: P.kwargs) -> T:
             try:
-                return call(*arguments, **named)
+                return measured(*arguments, **named) if metrics.is_metered() else call(*arguments, **named)
             except (StorageError, FileExistsError):
                 raise
             except IsADirectoryError as error:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from .. import metrics
 from ..data_types import DataField, DataType
 from ..format.binary_row import EMPTY_ROW, buckets_of, decoder, hash_rows
 from ..format.column_stats import ColumnStats, deserialize
@@ -105,6 +106,17 @@ class Scan:
     @lazy_property
     def splits(self) -> list[Split]:
         """Splits of about `source.split.target-size`, in the order of partitions and buckets."""
+        table = str(self.store.identifier)
+        with metrics.timed(metrics.PLAN_DURATION, table=table):
+            splits = self._plan()
+        if metrics.is_metered():
+            files = [file for split in splits for section in split.sections for file in section.files]
+            metrics.take(metrics.PLAN_FILES, len(files), table=table)
+            metrics.take(metrics.PLAN_ROWS, sum(file.row_count for file in files), table=table)
+            metrics.take(metrics.PLAN_BYTES, sum(file.size_bytes for file in files), table=table)
+        return splits
+
+    def _plan(self) -> list[Split]:
         places: dict[Place, list[DataFile]] = {}
         lowest = self.lowest_level
         if lowest is None:

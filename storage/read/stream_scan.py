@@ -8,6 +8,7 @@ consumer) is the caller's affair. Source: FLIP-188, start-up modes.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .. import metrics
 from ..errors import InvalidRequest, NotFound
 from ..metadata.table_store import TableStore
 from .changes import ChangeSplit, plan_changes, plan_first_reading
@@ -83,6 +84,7 @@ def next_position(
     the snapshot `first`, or else of the latest.
     """
     latest = store.snapshots.latest_id() or 0
+    metrics.take(metrics.STREAM_LAG, latest - max(position, 0), table=str(store.identifier))
     latest = latest if until is None else min(latest, until)
     if position == NOTHING_READ:
         return latest if first is None else first

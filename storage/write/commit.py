@@ -8,6 +8,7 @@ identifier lands once, however often it is tried; what an attempt wrote in vain 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from .. import metrics
 from ..arguments import checked
 from ..errors import (
     CommitConflict,
@@ -35,6 +36,7 @@ from ..store_errors import outcome
 from .attempt import Attempt, Change, Guard, Held
 from .close import refuse_closed
 from .commit_id import CommitId
+from .commit_metrics import measured_commit
 from .find_commit import find_commit
 from .key_index import KeyIndex
 from .landing import create_on_top, take_away_foreign
@@ -123,7 +125,7 @@ class TableCommit:
         be.
         """
         try:
-            snapshot, is_own = self._commit(change)
+            snapshot, is_own = measured_commit(self._store, change, self._commit)
         except (CommitOutcomeUnknown, StoreUnavailable, TakenBack):
             # What has landed may be held by others: its files are left to orphan cleaning.
             raise
@@ -275,6 +277,7 @@ class TableCommit:
                 return snapshot, True
             made.clean_up()
             lost_races += 1
+            metrics.take(metrics.COMMIT_RETRIES, 1, table=str(self._store.identifier))
             self._wait_for_next_try(change, made, lost_races, deadline)
 
     def _wait_for_next_try(self, change: Change, made: Attempt, lost_races: int, deadline_ms: int) -> None:
