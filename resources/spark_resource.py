@@ -13,7 +13,7 @@ from storage import InvalidRequest
 from .resource_fields import refuse_unknown_fields, refuse_values
 from .setting_values import check_spark_config, check_spark_master, check_spark_remote
 from .settings import Settings
-from .spark_session import start_spark
+from .spark_session import has_lost_java, start_spark
 
 
 class SparkResource(PySparkResource):
@@ -43,7 +43,7 @@ class SparkResource(PySparkResource):
         """The session, started when it is first asked for; the resource's settings count before those of the environment, also
         a master before an address of Spark Connect there.
         """
-        if self._spark_session is None:
+        if self._spark_session is None or has_lost_java():
             given = Settings.from_environment()
             settings = replace(
                 given,

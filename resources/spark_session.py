@@ -50,10 +50,13 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
-    """The session of this process, with the format `snapline` registered. A second call returns the same one.
+    """The session of this process, with the format `snapline` registered. A second call returns the same one, unless its JVM has
+    ended meanwhile: then a new one.
 
     Raises InvalidRequest for a warehouse that tasks on other hosts would not see.
     """
+    if has_lost_java():
+        _forget_java()
     config: dict[str, Any] = dict(_DEFAULTS)
     builder = SparkSession.builder.appName(app_name)
     if settings.runs_elsewhere:
@@ -82,6 +85,22 @@ def start_spark(settings: Settings, app_name: str = "snapline") -> SparkSession:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     register(session)
     return session
+
+
+def has_lost_java() -> bool:
+    """Whether this process has started a JVM that has ended: no session of it answers any more."""
+    gateway = SparkContext._gateway
+    program = getattr(gateway, "proc", None)
+    return program is not None and program.poll() is not None
+
+
+def _forget_java() -> None:
+    """Leave a JVM that has ended, with which pyspark would go on."""
+    with SparkContext._lock:
+        assert SparkContext._gateway is not None
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
 
 
 def _refuse_warehouse_of_home(settings: Settings) -> None:

@@ -46,9 +46,9 @@ class Engines:
         return SparkEngine(self._start)
 
     def _start_spark(self) -> "SparkSession":
-        if self._session is None:
-            # Dagster's resource for Spark waits behind it: only those who start a session pay.
-            from ..spark_session import start_spark
+        # Dagster's resource for Spark waits behind it: only those who start a session pay.
+        from ..spark_session import has_lost_java, start_spark
 
+        if self._session is None or has_lost_java():
             self._session = start_spark(self._settings)
         return self._session
