@@ -322,7 +322,7 @@ def _until(
     recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Up to which snapshot each main is replaced; tables without one are merged. And after which snapshot what production has
-    done on it is given up, if it has done anything. Raises CommitConflict.
+    done on it is given up, where anything is. Raises CommitConflict.
     """
     until: dict[str, int] = {}
     given_up: dict[str, int] = {}
@@ -338,6 +338,9 @@ def _until(
         if not later or discard_main:
             # What else there is was published by this recovery, or was taken back.
             until[name] = max(record.main or 0, 0 if verdict.judged is None else verdict.judged.id)
+            if discard_main and until[name]:
+                # Also of a table that has nothing of the kind: what comes later is not given up by a repetition.
+                given_up.setdefault(name, until[name])
         elif verdict.kind != "disjoint" or record.branch_at != record.main:
             commits = ", ".join(f"{snapshot.id} by {snapshot.commit_user}" for snapshot in later)
             refused.append(f"{name} has {commits}")

@@ -12,8 +12,9 @@ from resources.recovery import Recovery, plan_recovery
 from resources.recovery import catch_up as catching_up
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.publish import publish, replay_and_publish
+from resources.recovery.record import PUBLISHED
 from storage import CommitConflict
-from tests.resources.recovery_schedules import LOG, corrected_recovery, watched
+from tests.resources.recovery_schedules import LOG, Died, corrected_recovery, watched
 from tests.resources.shop import rows
 
 pytestmark = pytest.mark.dagster
@@ -65,7 +66,9 @@ def test_production_that_commits_before_each_try_is_brought_along_without_comput
     assert rows(session.table("db.log")) == [(1, 10), (2, 20), (3, 30)]
     assert session.catalog.publications() == []
     assert any("committed to db.src in the last moment" in said for said in recovery.record.overrides)
-    assert {str(ref) for ref in sources_of(session.table("db.log").snapshot())} >= {"db.src$branch_fix@4"}
+    newest = session.table("db.log").snapshot()
+    assert newest is not None
+    assert {str(ref) for ref in sources_of(newest)} >= {"db.src$branch_fix@4"}
     assert plan_recovery(session, session.ref("db.src@2")).tables == ()
     # A later replay brings what came since, once, and has all of it computed.
     session.sql("INSERT INTO db.src VALUES (50, 500)", "duckdb")
@@ -115,3 +118,30 @@ def test_what_is_computed_anew_is_not_brought_along(session: Session, recovery: 
     with watched(write_before_each_publication(left)):
         assert replayed_and_published(session, recovery) == 2
     assert rows(session.table("db.log")) == [(1, 10), (2, 20), (3, 30)]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_production_commits_after_a_publication_that_died_is_not_given_up_by_its_repetition(
+    session: Session, recovery: Recovery, dies: bool
+) -> None:
+    """Also of a table whose branch had nothing to take over; what came before the publication is given up, as was asked for."""
+    session.sql("CREATE TABLE db.other (k INT, v INT); INSERT INTO db.other VALUES (1, 1)", "duckdb")
+    session.table("db.other").branches.create("fix")
+    session.sql("INSERT INTO db.src VALUES (9, 90)", "duckdb")
+
+    def before(_: int, call: str) -> None:
+        if dies and ".recovery" in call and "replace_if" in call:
+            raise Died
+
+    try:
+        with watched(before):
+            publish(session, recovery, {}, discard_main=True)
+    except Died:
+        assert recovery.record.status != PUBLISHED
+    assert session.catalog.publications() == []
+    session.sql("INSERT INTO db.src VALUES (3, 30); INSERT INTO db.log VALUES (3, 30)", "duckdb")
+    session.sql("INSERT INTO db.other VALUES (5, 5)", "duckdb")
+    publish(session, recovery, {}, discard_main=True)
+    assert [rows(session.table(name)) for name in ("db.src", "db.log")] == [[(1, 10), (2, 20), (3, 30)]] * 2
+    assert rows(session.table("db.other")) == [(1, 1), (5, 5)]
+    assert recovery.record.status == PUBLISHED
