@@ -230,6 +230,7 @@ def publish(
         discard_main=discard_main,
         allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
+        follows=replay,
     )
     done = replay_and_publish(opened, replayed, make_mains, COMMAND_LINE) if replay else make_mains()
     rows = [(table.name, table.ref.snapshot_id, table.verdict) for table in done.tables]

@@ -49,8 +49,9 @@ def publish(
     discard_main: bool = False,
     allow_incomplete: bool = False,
     allow_failed_checks: bool = False,
+    follows: bool = False,
 ) -> Publication:
-    """Make the branch main's, on all tables or none. Raises what `recovery.publish.publish` does."""
+    """Make the branch main's, on all tables or none. What is chosen, and raised, is that of `recovery.publish.publish`."""
     assets = platform_table_assets()
     checks = list(platform_definitions().asset_checks or [])
     done = make_mains(
@@ -61,6 +62,7 @@ def publish(
         discard_main=discard_main,
         allow_incomplete=allow_incomplete,
         allow_failed_checks=allow_failed_checks,
+        follows=follows,
         words=words,
     )
     with dagster_instance(session.settings) as instance:

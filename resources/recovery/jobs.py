@@ -299,6 +299,7 @@ def _publish_job(known: dict[str, TableAsset], checks: Sequence[Any]) -> dg.JobD
                 discard_main=config.discard_main,
                 allow_incomplete=config.allow_incomplete,
                 allow_failed_checks=config.allow_failed_checks,
+                follows=config.replay,
                 words=JOBS,
             )
 

@@ -195,9 +195,15 @@ def _is_current(recovery: Recovery, asset: TableAsset, record: TableRecord) -> b
 
 
 def _as_read(recovery: Recovery, name: str) -> SnapshotRef | None:
-    """The snapshot at which a run on the branch would read a table now; None if there was none when the recovery began."""
+    """The snapshot at which a run on the branch would have to read a table; None if there was none when the recovery began."""
     try:
-        return recovery.table(name).last_change()
+        seen = recovery.table(name)
+        record = recovery.tables.get(name)
+        until = None if record is None else record.computed_at
+        if until is not None and recovery.is_branched(name) and not is_written(seen, until):
+            # Rows of production that a publication has brought beside it, at its last moment.
+            return seen.last_change(until)
+        return seen.last_change()
     except NotFound:
         return None
 

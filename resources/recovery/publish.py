@@ -7,11 +7,12 @@ by name; and what is published in spite of something stands in the recovery's re
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from lineage import SourceColumn, columns_of, columns_property, sources_property
 from storage import (
+    Clock,
     CommitConflict,
     InvalidRequest,
     NotFound,
@@ -25,6 +26,7 @@ from storage import (
 from ..assets.table_asset import TableAsset
 from ..session import Session
 from .branch_checks import judged_by_checks
+from .catch_up import Heads, NeverStill, followed, head_of, left_to_production
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .on_main import is_published
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
@@ -61,9 +63,11 @@ def publish(
     discard_main: bool = False,
     allow_incomplete: bool = False,
     allow_failed_checks: bool = False,
+    follows: bool = False,
     words: Words = PYTHON,
 ) -> list[Published]:
-    """Make every branch main's, all or none. Can be called again after a crash.
+    """Make every branch main's, all or none. Can be called again after a crash. `follows`: what production commits meanwhile to
+    a table whose changes a replay applies is brought along, see `followed`.
 
     What main had when the recovery began is replaced. What production has written since stays, if it lies in other partitions
     or buckets and the branch began at main's head; else CommitConflict names it, and nothing is done, unless `discard_main`,
@@ -78,7 +82,7 @@ def publish(
         raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
     session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
-    heads = {name: _head(recovery.branched(name)) for name in tables}
+    heads = {name: head_of(recovery.branched(name)) for name in tables}
     try:
         overrides = _judged_complete(recovery, assets, allow_incomplete, words)
     except InvalidRequest:
@@ -87,23 +91,39 @@ def publish(
         raise
     overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
     overrides += _judged_ahead(session, recovery, assets, discard_main, words)
-    verdicts: dict[str, Verdict] = {}
-    until: dict[str, int] = {}
-    pending = [name for name in tables if not is_published(recovery, name)]
-    if pending:
-        branches = session.catalog.branch_set(recovery.branch, pending)
-        verdicts = branches.verdicts()
-        until, given_up = _until(recovery, verdicts, discard_main, words)
-        made_from = MadeFrom(session, recovery, assets)
-        points = {} if discard_main else _points(recovery, until)
-        judged = {name: heads[name] for name in pending}
-        properties = {name: made_from(name, heads[name][0]) for name in until}
-        verdicts = branches.adopt(until, properties, made_from, points=points, heads=judged, given_up=given_up)
+    made_main = partial(_made_main, session, assets, discard_main, words)
+    if follows:
+        recovery, (verdicts, until) = followed(session, recovery, heads, made_main, Clock().now_ms)
+    else:
+        verdicts, until = made_main(recovery, heads)
+    overrides += left_to_production(recovery)
     if discard_main:
         overrides += _given_up(session, recovery)
     _remember(session, recovery.record, overrides)
     described = {name: _described(verdict, name in until) for name, verdict in verdicts.items()}
     return published(session, tables, described)
+
+
+def _made_main(
+    session: Session,
+    assets: Mapping[str, TableAsset],
+    discard_main: bool,
+    words: Words,
+    recovery: Recovery,
+    heads: Heads,
+) -> tuple[dict[str, Verdict], dict[str, int]]:
+    """Make main of what is not yet, of the branches with some heads; the verdicts, and up to where each main was replaced."""
+    pending = [name for name in heads if not is_published(recovery, name)]
+    if not pending:
+        return {}, {}
+    branches = session.catalog.branch_set(recovery.branch, pending)
+    until, given_up = _until(recovery, branches.verdicts(), discard_main, words)
+    made_from = MadeFrom(session, recovery, assets)
+    points = {} if discard_main else _points(recovery, until)
+    judged = {name: heads[name] for name in pending}
+    properties = {name: made_from(name, heads[name][0]) for name in until}
+    verdicts = branches.adopt(until, properties, made_from, points=points, heads=judged, given_up=given_up)
+    return verdicts, until
 
 
 def replay_and_publish(
@@ -120,9 +140,10 @@ def replay_and_publish(
             return published()
         except CommitConflict as error:
             moved = recovery.moved()
-            if not moved or not (replays_left or isinstance(error, _MovedOn)):
+            is_never_still = isinstance(error, NeverStill)
+            if not moved or not (replays_left or is_never_still or isinstance(error, _MovedOn)):
                 raise
-            if not replays_left:
+            if is_never_still or not replays_left:
                 raise CommitConflict(_never_still(recovery.branch, moved, words)) from None
             _log.info("%s", error)
     raise AssertionError("the last try raises")
@@ -132,7 +153,7 @@ def _never_still(recovery: str, moved: Mapping[str, Sequence[str]], words: Words
     """That production goes on too fast for a replay, and what to do."""
     later = "; ".join(f"{name} has {', '.join(commits)}" for name, commits in moved.items())
     return (
-        f"Recovery {recovery!r} is not published, on no table: what main got was replayed {REPLAYS} times, and each time main "
+        f"Recovery {recovery!r} is not published, on no table: what main got was replayed again and again, and each time main "
         f"moved on before it could be published. {later}. Pause what writes to {', '.join(moved)}, and publish once more with "
         f"what main got ({words.replay}); or give that up ({words.discard_main})."
     )
@@ -173,12 +194,6 @@ def published(session: Session, names: Sequence[str], verdicts: Mapping[str, str
         if ref is not None:
             tables.append(Published(name, ref, verdicts.get(name, "published already")))
     return tables
-
-
-def _head(branch: Table) -> tuple[int, str]:
-    """The newest snapshot of a branch, by number and identity; 0 if it has none."""
-    snapshot = branch.snapshot()
-    return (0, "") if snapshot is None else (snapshot.id, snapshot.identity)
 
 
 def uncorrected(recovery: Recovery) -> list[str]:
@@ -307,7 +322,7 @@ def _until(
     recovery: Recovery, verdicts: Mapping[str, Verdict], discard_main: bool, words: Words
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Up to which snapshot each main is replaced; tables without one are merged. And after which snapshot what production has
-    done on it is given up, if it has done anything. Raises CommitConflict.
+    done on it is given up, where anything is. Raises CommitConflict.
     """
     until: dict[str, int] = {}
     given_up: dict[str, int] = {}
@@ -323,6 +338,9 @@ def _until(
         if not later or discard_main:
             # What else there is was published by this recovery, or was taken back.
             until[name] = max(record.main or 0, 0 if verdict.judged is None else verdict.judged.id)
+            if discard_main and until[name]:
+                # Also of a table that has nothing of the kind: what comes later is not given up by a repetition.
+                given_up.setdefault(name, until[name])
         elif verdict.kind != "disjoint" or record.branch_at != record.main:
             commits = ", ".join(f"{snapshot.id} by {snapshot.commit_user}" for snapshot in later)
             refused.append(f"{name} has {commits}")

@@ -35,6 +35,9 @@ class TableRecord:
     main_identity: str | None = None
     # The newest snapshot of the branch when a replay moved `main` on: what was written by hand before did not know main's.
     replayed_at: int | None = None
+    # The newest snapshot of the branch that what is made from it is computed from: a publication has brought later rows of
+    # production beside it, which are left to production's next runs.
+    computed_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -183,8 +186,9 @@ def _document(record: RecoveryRecord) -> dict[str, Any]:
     document = asdict(record)
     for table in document["tables"].values():
         del table["main_identity"]
-        if table["replayed_at"] is None:
-            del table["replayed_at"]
+        for key in ("replayed_at", "computed_at"):
+            if table[key] is None:
+                del table[key]
     return document
 
 

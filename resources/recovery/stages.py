@@ -454,7 +454,9 @@ class Recovery:
 
         def rebased(record: RecoveryRecord) -> RecoveryRecord:
             kept = {name: number for name, number in record.base.items() if name in branched}
-            return replace(record, base={**heads, **kept})
+            # What a publication has left to production's next runs is computed with all that comes now.
+            tables = {name: replace(table, computed_at=None) for name, table in record.tables.items()}
+            return replace(record, base={**heads, **kept}, tables=tables)
 
         return change_record(self._catalog, seen, rebased)
 

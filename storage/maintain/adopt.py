@@ -40,11 +40,12 @@ def adopt(
     listeners: Sequence[CommitListener] = (),
 ) -> Snapshot | None:
     """Commit to main what makes its rows those of the branch, and the commit ids of the branch; returns the snapshot, None
-    if the rows are the same already and there are no ids.
+    if the rows are the same already, and there are no ids and nothing is given up.
 
     What main did up to the snapshot `until` is replaced. Raises CommitConflict if it has changed rows since then, or does not
     have the snapshot that the branch began at, or `point`, by number and identity. A repeated `commit_id` changes nothing.
-    What main did after the snapshot `given_up` counts as taken back. `guard` is asked before each try. `up_to`: the snapshot of
+    What main did after the snapshot `given_up` counts as taken back, and there is a commit in any case, by which whoever repeats
+    it knows what came later. `guard` is asked before each try. `up_to`: the snapshot of
     the branch, by number and identity, that is taken over, whatever came after it; by default its newest.
     """
     points = made_for(branch, point)
@@ -61,7 +62,8 @@ def adopt(
             return earlier
         with suppress(Moved):
             back = {} if given_up is None else back_properties(main, given_up)
-            return _adopt_once(main, branch, up_to, refuse_later, commit_id, {**(properties or {}), **back}, listeners)
+            own = {**(properties or {}), **back}
+            return _adopt_once(main, branch, up_to, refuse_later, commit_id, own, listeners, leaves_trace=bool(back))
 
 
 def _adopt_once(
@@ -72,8 +74,12 @@ def _adopt_once(
     commit_id: CommitId,
     properties: Mapping[str, str],
     listeners: Sequence[CommitListener],
+    *,
+    leaves_trace: bool,
 ) -> Snapshot | None:
-    """One try, on top of what main is now. Raises Moved if it has become something else meanwhile."""
+    """One try, on top of what main is now; `leaves_trace`: also if it changes nothing. Raises Moved if main has become something
+    else meanwhile.
+    """
     seen = seen_up_to(branch, up_to)
     judged, taken = main.snapshots.latest(), seen.snapshots.latest()
     refuse_later(judged)
@@ -105,7 +111,7 @@ def _adopt_once(
             listeners=listeners,
             touches=touched.__contains__,
             guard=refuse_later,
-            even_empty=bool(ids),
+            even_empty=leaves_trace or bool(ids),
             held=still_held,
             back_to=common or 0,
             vectors=vectors_of(branch, taken),
