@@ -6,6 +6,7 @@ from typing import Any
 from sqlglot import exp
 
 from storage import (
+    AlreadyExists,
     ChangeType,
     DropColumn,
     DropNotNull,
@@ -72,10 +73,9 @@ def _act(node: AlterTable, table: Table, action: str, values: Any) -> Act:
         if_exists = bool(node.args.get("action_exists"))
         return lambda: _partitions_dropped(table, partitions, if_exists)
     if action == "add partition":
-        for value in values:
-            table.partition_values(partition_values(value, table))
-        node.args.get("action_exists")
-        return lambda: Result("A partition is there as soon as it has rows.")
+        partitions = [partition_values(value, table) for value in values]
+        if_not_exists = bool(node.args.get("action_exists"))
+        return lambda: _partitions_added(table, partitions, if_not_exists)
     if where:
         if action in ("set", "reset") and set(dict(values) if action == "set" else values) == {"change-tracking"}:
             tracked = action == "reset" or _boolean("change-tracking", dict(values)["change-tracking"])
@@ -196,10 +196,38 @@ def _once(options: Sequence[tuple[str, str]]) -> dict[str, str]:
     return merged
 
 
+def _partitions_added(table: Table, partitions: list[dict[str, str]], if_not_exists: bool) -> Result:
+    columns = table.schema.partition_keys
+    for partition in partitions:
+        if len(partition) < len(columns) or not columns:
+            raise InvalidRequest(
+                f"A partition of {table.identifier} has values of all its partition columns: {', '.join(columns) or 'none'}."
+            )
+    there = [partition for partition in partitions if _is_there(table, partition)]
+    if there and not if_not_exists:
+        raise AlreadyExists(
+            f"{table.identifier} has the partition {_written(there[0])} already. IF NOT EXISTS lets it be."
+        )
+    return Result("A partition is there as soon as it has rows.")
+
+
+def _written(partition: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in partition.items())
+
+
+def _is_there(table: Table, partition: dict[str, str]) -> bool:
+    """Whether there is a partition of these values of some columns or all."""
+    values = table.partition_values(partition)
+    return any(values.items() <= table.partition_values(held).items() for held in table.partitions())
+
+
 def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exists: bool) -> Result:
+    missing = [partition for partition in partitions if not _is_there(table, partition)]
+    if missing and not if_exists:
+        raise NotFound(
+            f"{table.identifier} has no such partition, {_written(missing[0])}; nothing is dropped. IF EXISTS lets it be."
+        )
     snapshot = table.drop_partition(*partitions)
-    if snapshot is None and not if_exists:
-        raise NotFound(f"{table.identifier} has no such partition. IF EXISTS lets it be.")
     return Result(f"Snapshot {snapshot.id}: dropped the partition." if snapshot else "There was no such partition.")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from resources import Session
 from resources.sql.duckdb_select import run_query
-from storage import InvalidRequest, NotFound, StorageError
+from storage import AlreadyExists, InvalidRequest, NotFound, StorageError
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], Any]
@@ -245,6 +245,26 @@ def test_what_would_be_passed_over_is_refused(sql: Sql, statement: str, said: st
     sql("CREATE TABLE days (a INT, d DATE) PARTITIONED BY (d); ALTER TABLE days ADD PARTITION (d = '2024-05-01')")
     with pytest.raises(InvalidRequest, match=said):
         sql(statement)
+
+
+def test_partitions_that_are_not_there_are_dropped_with_none_and_those_that_are_are_not_added(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE p (id INT, d DATE, k STRING) PARTITIONED BY (d, k); "
+        "INSERT INTO p VALUES (1, DATE'2024-01-01', 'a'), (2, DATE'2024-01-01', 'b'), (3, DATE'2024-01-02', 'a')"
+    )
+    there, absent = "(d = '2024-01-01', k = 'a')", "(d = '2024-01-09', k = 'b')"
+    with pytest.raises(NotFound, match=r"no such partition, d = '2024-01-09', k = 'b'; nothing is dropped"):
+        sql(f"ALTER TABLE p DROP PARTITION {there}, PARTITION {absent}")
+    assert len(sql("SELECT id FROM p")) == 3
+    with pytest.raises(AlreadyExists, match="has the partition d = '2024-01-01', k = 'a' already"):
+        sql(f"ALTER TABLE p ADD PARTITION {there}")
+    with pytest.raises(InvalidRequest, match="values of all its partition columns: d, k"):
+        sql("ALTER TABLE p ADD PARTITION (d = '2024-01-05')")
+    sql(f"ALTER TABLE p ADD IF NOT EXISTS PARTITION {there}; ALTER TABLE p ADD PARTITION {absent}")
+    sql(
+        f"ALTER TABLE p DROP IF EXISTS PARTITION {there}, PARTITION {absent}; ALTER TABLE p DROP PARTITION (d = '2024-01-01')"
+    )
+    assert sql("SELECT id FROM p") == [(3,)]
 
 
 def test_replace_of_two_arguments_leaves_out_what_it_finds(sql: Sql) -> None:
