@@ -15,8 +15,9 @@ READ, WRITE = "a read", "a write"
 STREAM_READ, STREAM_WRITE = "a streaming read", "a streaming write"
 METADATA = "metadata-columns"
 TOUCHED_KEYS, INSERTS_ONLY, SOURCE_NUMBER = "read.touched-keys", "read.inserts-only", "source-number"
-# What `splits` says: those alone that Spark's own scan of Parquet cannot read.
-MERGED = "merged"
+# What `splits` says: those alone that Spark's own scan of Parquet cannot read as they are; and of those the ones that it cannot
+# read where it knows which rows stand.
+MERGED, UNREADABLE = "merged", "unreadable"
 
 _STORAGE = "storage."
 # `catalog` names what is read in the offsets of streams. Spark itself gives the path and the checkpoint.

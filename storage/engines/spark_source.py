@@ -7,7 +7,7 @@ Options for reading: `version` (snapshot id, tag, `branch.tag`) or one of `scan.
 `scan.timestamp-millis`, `scan.timestamp`, `scan.watermark`, `scan.version`; `branch` or `scan.branch`; `columns` (names with
 commas between them, or a JSON list); `where` (a condition: rows that do not meet it are left out, and files without any are not
 read); `metadata-columns` (a list like `columns`, after which they come: metadata of the rows, `job` say); `splits` (`merged`
-leaves out what Spark's own Parquet scan can read).
+leaves out what Spark's own Parquet scan can read as it is, `unreadable` also that of which keys tell which rows stand).
 Options for streaming reads: `scan.mode` (full, latest, from-snapshot with `scan.snapshot-id`, from-timestamp with
 `scan.timestamp-millis`), `columns`, `metadata-columns` (of the commits that made the changes), `snapshots-per-batch`,
 `consumer-id`, `read.changelog` (a first column `rowkind`; without it rows of kind -U and -D are left out).
@@ -42,6 +42,7 @@ from ..maintain.left_over import delete_left_over
 from ..read.predicate import Predicate
 from ..read.scan import Scan
 from ..read.split import Split
+from ..read.standing_rows import splits_told_by_keys
 from ..read.version import BRANCH_OPTIONS, Pinned, Version, version_of_options
 from ..table import Table
 from ..write.table_write import CommitMessage, files_of
@@ -50,6 +51,7 @@ from .spark_options import (
     READ,
     STREAM_READ,
     STREAM_WRITE,
+    UNREADABLE,
     WRITE,
     columns_of,
     is_true,
@@ -173,8 +175,8 @@ class SnaplineReader(DataSourceReader):
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)
         where = options.get("where")
         self._where = None if not where else as_predicate(where)
-        if options.get("splits", MERGED) != MERGED:
-            raise InvalidRequest(f"Option 'splits' is {MERGED!r}, not {shown(options['splits'])}.")
+        if options.get("splits", MERGED) not in (MERGED, UNREADABLE):
+            raise InvalidRequest(f"Option 'splits' is {MERGED!r} or {UNREADABLE!r}, not {shown(options['splits'])}.")
 
     def partitions(self) -> list[InputPartition]:
         scan = _scan(self._options, self._where)
@@ -182,7 +184,11 @@ class SnaplineReader(DataSourceReader):
         if "splits" in self._options:
             # Whoever reads the others planned without a filter.
             whole = _scan(self._options).splits
-            splits = scan.narrowed(split for split in whole if not split.can_be_read_natively)
+            by_others = [split for split in whole if split.can_be_read_natively]
+            if self._options["splits"] == UNREADABLE:
+                by_others += splits_told_by_keys(whole)
+            known = {id(split) for split in by_others}
+            splits = scan.narrowed(split for split in whole if id(split) not in known)
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]  # type: ignore[arg-type]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

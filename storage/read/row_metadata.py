@@ -45,6 +45,11 @@ class RowMetadata:
         self.counts_rows = "row_index" in wanted
         self.system = [*self.stored, FILE, *([POSITION] if self.counts_rows else [])]
 
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """The files that have a number, by it."""
+        return self._of_files
+
     def number(self, file: DataFile) -> pa.Scalar:
         """What stands for a file in the column `FILE`."""
         if file.name not in self._files:

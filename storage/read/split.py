@@ -1,5 +1,6 @@
 """A split: the part of a scan that one task reads. Pickles, so that it can travel to a Spark executor."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,10 +11,13 @@ from ..format.deletion_vector import DeletionVector
 from ..lsm.sorted_run import Section
 from ..lsm.system_columns import VALUE_KIND
 from ..metadata.history import told_of_expiry
+from ..metadata.manifest import DataFile
 from ..metadata.schema import KEY_PREFIX
 from .origins import Origins
 from .row_metadata import FileSources
 from .split_read import ReadRequest, check_file, read_run, read_sections
+
+_PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,14 @@ class Split:
         return any(len(section.runs) > 1 or (keyed and section.needs_merge) for section in self.sections)
 
     @property
+    def files(self) -> list[DataFile]:
+        """The data files that are read."""
+        return [file for section in self.sections for file in section.files]
+
+    @property
     def file_paths(self) -> list[str]:
         """The paths of the data files that are read."""
-        files = (file for section in self.sections for file in section.files)
-        return [self.request.store.data_path(self.directory, file) for file in files]
+        return [self.request.store.data_path(self.directory, file) for file in self.files]
 
     @property
     def size_bytes(self) -> int:
@@ -74,16 +82,26 @@ class Split:
 
         Where it `may_hold_deletes`, the reader has to keep rows of `_VALUE_KIND` 0 and 2 only.
         """
+        return not self.needs_merge and not self.deletion_vectors and self._is_plain
+
+    @property
+    def is_told_by_keys(self) -> bool:
+        """Whether any Parquet reader that leaves out some rows of the files gives the table's rows: of each key one row of the
+        files stands as it is, and keys (and `sequence.field`) tell which; or vectors mark the others.
+        """
+        options = self.request.store.options
+        is_merged_by_key = bool(self.request.store.schema.primary_keys) and options.merge_engine == "deduplicate"
+        # By names of other letters engines may know files otherwise.
+        named_plainly = all(_PLAIN_NAME.fullmatch(file.name) for file in self.files)
+        return (is_merged_by_key or not self.needs_merge) and self._is_plain and named_plainly
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the columns of the files are those that are read."""
         schema = self.request.store.schema
-        return (
-            not self.needs_merge
-            and not self.deletion_vectors
-            and not self.request.metadata
-            and all(
-                file.schema_id == schema.id and file.format == "parquet" and file.write_columns is None
-                for section in self.sections
-                for file in section.files
-            )
+        return not self.request.metadata and all(
+            file.schema_id == schema.id and file.format == "parquet" and file.write_columns is None
+            for file in self.files
         )
 
     def check_files(self, *, whole: bool) -> bool:
@@ -92,7 +110,7 @@ class Split:
 
         Says whether one of them `has_constant_beside_nulls`.
         """
-        files = [file for section in self.sections for file in section.files]
+        files = self.files
         with told_of_expiry(self.request.store, self.request.snapshot):
             constants_beside_nulls = [
                 check_file(self.request.store, self.directory, file, whole=whole) for file in files

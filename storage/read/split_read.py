@@ -76,7 +76,7 @@ def read_sections(
     """Read sections of the bucket in `directory`: batches of `request.schema`, none of them empty. `sources`: what metadata
     columns are made of.
     """
-    reader = _SectionReader(request, partition, directory, use_threads, deletion_vectors, sources=sources)
+    reader = SectionReader(request, partition, directory, use_threads, deletion_vectors, sources=sources)
     for section in sections:
         for batch in reader.read(section):
             if batch.num_rows:
@@ -101,7 +101,7 @@ def read_run(
     Columns: `_KEY_<key>`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` (the lowest of each key) if wanted, then the wanted
     columns that are not in the key.
     """
-    reader = _SectionReader(
+    reader = SectionReader(
         request, partition, directory, False, deletion_vectors, merges_single_rows=merges_single_rows, expiring=expiring
     )
     runs = _oldest_first(section.runs)
@@ -112,7 +112,7 @@ def read_run(
 
 def read_file(request: ReadRequest, partition: bytes, directory: str, file: DataFile) -> Iterator[pa.RecordBatch]:
     """Every row of a file of a table with a key, in its order, with the columns of `read_run`."""
-    return _SectionReader(request, partition, directory, use_threads=False).every_row(file)
+    return SectionReader(request, partition, directory, use_threads=False).every_row(file)
 
 
 def read_whole_file(store: TableStore, directory: str, file: DataFile) -> int:
@@ -153,7 +153,9 @@ def open_data_file(store: TableStore, directory: str, file: DataFile, *, whole: 
     return open_reader(store.file_io, store.data_path(directory, file), types, expected)
 
 
-class _SectionReader:
+class SectionReader:
+    """Reads the sections of a bucket, one after another."""
+
     def __init__(
         self,
         request: ReadRequest,
@@ -193,6 +195,7 @@ class _SectionReader:
         self._engine.merges_single_rows = merges_single_rows
 
     def read(self, section: Section) -> Iterator[pa.RecordBatch]:
+        """The rows of a section, merged."""
         if self._key_fields and section.needs_merge:
             batches = self._merge(section)
         elif len(section.files) > 1:
@@ -229,12 +232,11 @@ class _SectionReader:
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
         runs = _oldest_first(section.runs)
-        system_columns = self._system
-        with_sequence = SEQUENCE_NUMBER in system_columns or not (self._engine.last_row_wins and _ranks_decide(runs))
+        with_sequence = SEQUENCE_NUMBER in self._system or not (self._engine.last_row_wins and _ranks_decide(runs))
         keys = {field.name for field in self._key_fields}
         stored = [f"{KEY_PREFIX}{field.name}" if field.name in keys else field.name for field in self._fields]
-        for batch in self.merged(runs, with_sequence=with_sequence, columns=[*stored, *system_columns], piece=section):
-            yield batch.rename_columns([*(field.name for field in self._fields), *system_columns])
+        for batch in self.merged(runs, with_sequence=with_sequence, columns=[*stored, *self._system], piece=section):
+            yield batch.rename_columns([*(field.name for field in self._fields), *self._system])
 
     def merged(
         self,

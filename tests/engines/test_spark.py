@@ -150,7 +150,8 @@ def test_splits_that_need_no_merge_are_read_by_spark_itself(
     from storage.engines.spark_reader import read_scan
 
     schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
-    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options={"bucket": 1})
+    options = {"bucket": 1, "merge-engine": "partial-update", "partial-update.remove-record-on-delete": True}
+    table = catalog.create_table("a.b", schema, primary_key=["day", "id"], partition_by=["day"], options=options)
     table.write(pa.table({"day": ["x", "x", "y"], "id": [1, 2, 3]}))
     table.write(pa.table({"day": ["y", "y"], "id": [3, 4], "op": ["-D", "+I"]}), row_kind_column="op")
     mixed = read_scan(spark, table, table.scan(), warehouse)
@@ -158,19 +159,6 @@ def test_splits_that_need_no_merge_are_read_by_spark_itself(
     plan = mixed._jdf.queryExecution().toString()
     assert "FileScan parquet" in plan or "Scan parquet" in plan
     assert "snapline" in plan
-
-
-def test_marked_rows_are_not_read_by_spark_itself(spark: "SparkSession", catalog: Catalog, warehouse: str) -> None:
-    from storage.engines.spark_reader import read_scan
-
-    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
-    options = {"bucket": 1, "deletion-vectors.enabled": True, "deletion-vectors.bitmap64": True}
-    table = catalog.create_table("shop.marked", schema, primary_key=["id"], options=options)
-    table.write(pa.table({"id": list(range(1000)), "item": ["old"] * 1000}, schema))
-    table.write(pa.table({"id": [3, 2000], "item": ["new"] * 2}, schema))
-    frame = read_scan(spark, table, table.scan(), warehouse)
-    assert rows(frame) == rows(read_scan(spark, table, table.scan(), warehouse, native=False)) == arrow_rows(table)
-    assert frame.count() == 1001
 
 
 @pytest.mark.parametrize(
@@ -315,7 +303,7 @@ def test_what_is_missing_is_said_in_one_sentence(spark: "SparkSession", warehous
         ({"version": "1", "scan.tag-name": "t"}, "ask for a version both"),
         ({"branch": "a", "scan.branch": "b"}, "name different branches"),
         ({"scan.snapshot-id": "one"}, "not a whole number"),
-        ({"splits": "native"}, "'splits' is 'merged'"),
+        ({"splits": "native"}, "'splits' is 'merged' or 'unreadable'"),
         ({"columns": '["id'}, "JSON list"),
         ({"columns": "id,job"}, "'job' is metadata of the rows.*Name it in the option 'metadata-columns'"),
         ({"metadata-columns": "job,jobs"}, "'jobs' is no metadata of rows. Those are snapshot_id, "),
