@@ -1,5 +1,6 @@
 """INSERT, and what all changes have in common: each is a job that knows what it read, and one commit."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ from .query import Query
 from .result import Result
 from .settings import JOB_OPTION
 from .unread import plain
+
+_LEADING_ZEROS = re.compile(r"^(-?)0+(?=\d)")
 
 
 @dataclass(frozen=True)
@@ -176,14 +179,26 @@ def partition_values(node: exp.Expr | None, table: Table, *, partly: bool = Fals
                 raise InvalidRequest(
                     f"PARTITION ({name} = NULL) is not supported: leave the column out there, and give NULL in the rows."
                 )
-            if not isinstance(item.expression, exp.Literal | exp.Cast | exp.Neg):
-                raise InvalidRequest(
-                    f"PARTITION ({name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
-                )
-            values[name] = literal_of(item.expression)
+            values[name] = _partition_value(name, item.expression, is_text=table.schema.field(name).type.is_text)
         elif not partly:
             raise InvalidRequest(f"PARTITION ({name}) says no value: write {name} = …, or leave the column out.")
     return values
+
+
+def _partition_value(name: str, constant: exp.Expr, *, is_text: bool) -> str:
+    """The text of a constant, as Spark gives its value to a column of texts: 01 is the number 1."""
+    if isinstance(constant, exp.Boolean):
+        return str(constant.this).lower()
+    if not isinstance(constant, exp.Literal | exp.Cast | exp.Neg):
+        raise InvalidRequest(
+            f"PARTITION ({name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
+        )
+    text = str(literal_of(constant))
+    if constant.find(exp.Literal).is_string:
+        return text
+    if is_text and "e" in text.lower():
+        raise InvalidRequest(f"PARTITION ({name} = {text}): {name} is a text, and this a number: write it in quotes.")
+    return _LEADING_ZEROS.sub(r"\1", text)
 
 
 def query_of(insert: exp.Insert, target: Target) -> exp.Expr:

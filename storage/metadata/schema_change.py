@@ -27,6 +27,7 @@ from .schema import TableSchema
 from .schema_check import check_avro, check_column_options, check_iceberg, check_schema
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_MICROSECONDS = 6
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 # What Spark and Paimon call that which is inside of an array or a map.
 _PARTS = {"ARRAY": "element", "MAP": "value"}
@@ -303,9 +304,11 @@ def is_widening(old: DataType, new: DataType) -> bool:
     if old.is_bytes and new.is_bytes:
         return new.root == "VARBINARY" and new.length >= old.length
     if old.is_timestamp and new.is_timestamp:
-        return old.root == new.root and new.precision >= old.precision
+        # Nanoseconds since 1970 are of the years 1677 to 2262 alone.
+        is_of_all_years = new.precision <= _MICROSECONDS or old.precision > _MICROSECONDS
+        return old.root == new.root and new.precision >= old.precision and is_of_all_years
     if old.root == "DATE" and new.root == "TIMESTAMP":
-        return True
+        return new.precision <= _MICROSECONDS
     return old.root in _TO_TEXT and new.not_null() == STRING.not_null()
 
 

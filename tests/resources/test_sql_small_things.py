@@ -267,6 +267,16 @@ def test_partitions_that_are_not_there_are_dropped_with_none_and_those_that_are_
     assert sql("SELECT id FROM p") == [(3,)]
 
 
+@pytest.mark.parametrize("engine", ["duckdb"])
+def test_numbers_are_partitions_of_texts_as_spark_writes_them(sql: Sql) -> None:
+    sql("CREATE TABLE p (id INT, k STRING) PARTITIONED BY (k)")
+    for number, constant in enumerate(["01", "-007", "1.50", "5L", "true", "'01'", "0"]):
+        sql(f"INSERT INTO p PARTITION (k = {constant}) SELECT {number}")
+    assert sql("SELECT k FROM p ORDER BY id") == [("1",), ("-7",), ("1.50",), ("5",), ("true",), ("01",), ("0",)]
+    with pytest.raises(InvalidRequest, match="k is a text, and this a number: write it in quotes"):
+        sql("INSERT INTO p PARTITION (k = 1e2) SELECT 9")
+
+
 def test_replace_of_two_arguments_leaves_out_what_it_finds(sql: Sql) -> None:
     assert sql("SELECT replace('abab', 'a') AS r, replace('abab', 'a', 'c') AS s, replace('ab', '') AS t") == [
         ("bb", "cbcb", "ab")

@@ -140,6 +140,15 @@ def test_files_of_all_versions_are_merged_and_compacted(catalog: Catalog) -> Non
     assert table.to_arrow(version=1).to_pylist() == [{"id": number, "v": number} for number in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("held", ["DATE", "TIMESTAMP(0)", "TIMESTAMP(6)"])
+def test_moments_of_all_years_do_not_become_nanoseconds(catalog: Catalog, held: str) -> None:
+    table = catalog.create_table("a.moments", pa.schema([("id", pa.int32())]))
+    table = table.alter(AddColumn("at", held))
+    with pytest.raises(InvalidRequest, match="values might not fit"):
+        table.alter(ChangeType("at", "TIMESTAMP(9)"))
+    assert str(table.alter(ChangeType("at", "TIMESTAMP(6)")).schema.field("at").type) == "TIMESTAMP(6)"
+
+
 def test_options_are_set_and_removed(table: Table, catalog: Catalog) -> None:
     changed = table.alter(SetOptions({"write-buffer-size": "1 mb", "write-only": True}))
     assert changed.schema.table_options.write_buffer_size_bytes == 1024**2
