@@ -194,7 +194,8 @@ def _partition_value(name: str, constant: exp.Expr, *, is_text: bool) -> str:
             f"PARTITION ({name} = …) takes a constant: '2024-05-01', 5. Other values stand in the rows."
         )
     text = str(literal_of(constant))
-    if constant.find(exp.Literal).is_string:
+    literal = constant.find(exp.Literal)
+    if literal is not None and literal.is_string:
         return text
     if is_text and "e" in text.lower():
         raise InvalidRequest(f"PARTITION ({name} = {text}): {name} is a text, and this a number: write it in quotes.")
