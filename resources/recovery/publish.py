@@ -33,6 +33,7 @@ from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
 from .replay import goes_behind, is_own
 from .spoilt import repairs_property
 from .stages import Recovery
+from .unfinished import finished_before, still_open
 from .words import PYTHON, Words
 
 _log = logging.getLogger(__name__)
@@ -80,22 +81,29 @@ def publish(
     tables = recovery.changed()
     if not tables:
         raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
-    session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
     heads = {name: head_of(recovery.branched(name)) for name in tables}
     try:
         overrides = _judged_complete(recovery, assets, allow_incomplete, words)
-    except InvalidRequest:
+        overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
+    except InvalidRequest as error:
         # Who drops it takes its branches away: then that is the reason.
         Recovery.open(session, recovery.branch).as_seen()
-        raise
-    overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
-    overrides += _judged_ahead(session, recovery, assets, discard_main, words)
+        raise InvalidRequest(f"{error}{still_open(session.catalog, recovery.branch)}") from None
+    # Only what is complete finishes what was begun before: what is refused has changed no main.
+    finished = session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     made_main = partial(_made_main, session, assets, discard_main, words)
-    if follows:
-        recovery, (verdicts, until) = followed(session, recovery, heads, made_main, Clock().now_ms)
-    else:
-        verdicts, until = made_main(recovery, heads)
+    try:
+        overrides += _judged_ahead(session, recovery, assets, discard_main, words)
+        if follows:
+            recovery, (verdicts, until) = followed(session, recovery, heads, made_main, Clock().now_ms)
+        else:
+            verdicts, until = made_main(recovery, heads)
+    except CommitConflict as error:
+        first = finished_before([session.catalog.made_by(each) for each in finished])
+        if first:
+            error.args = (f"{error} {first}", *error.args[1:])
+        raise
     overrides += left_to_production(recovery)
     if discard_main:
         overrides += _given_up(session, recovery)

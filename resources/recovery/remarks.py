@@ -23,7 +23,7 @@ def remarks(recovery: Recovery, changed: Sequence[str], left: Collection[str]) -
         for name in record.tables
         if name not in planned
     ]
-    if record.status == PUBLISHED:
+    if record.status == PUBLISHED or changed:
         said += [f"Branch {recovery.branch} of {name} is gone; what was published stays." for name in gone]
     else:
         said += [
