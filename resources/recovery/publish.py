@@ -30,6 +30,7 @@ from .catch_up import Heads, NeverStill, followed, head_of, left_to_production
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .on_main import is_published
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
+from .remarks import no_part_of
 from .replay import goes_behind, is_own
 from .spoilt import repairs_property
 from .stages import Recovery
@@ -80,7 +81,8 @@ def publish(
     recovery = recovery.as_seen()
     tables = recovery.changed()
     if not tables:
-        raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
+        why = " ".join(["there is nothing to publish.", *no_part_of(recovery)])
+        raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: {why}")
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
     heads = {name: head_of(recovery.branched(name)) for name in tables}
     try:
@@ -245,7 +247,9 @@ def _judged_complete(
                 if by_hand
                 else ""
             )
-            + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
+            + " ".join(
+                [f"Or publish what is there ({words.allow_incomplete}), which is recorded.", *no_part_of(recovery)]
+            )
         )
     return [f"published though {reason}" for reason in reasons]
 
@@ -406,7 +410,8 @@ class MadeFrom:
 
     def _as_on_main(self, name: str, source: SnapshotRef) -> SnapshotRef:
         """What a table was made from, as main has it by now; the branch's own snapshot if that has changed since."""
-        if source.branch != self._recovery.branch:
+        if source.branch != self._recovery.branch or not self._recovery.is_branched(name):
+            # Also of a table that was dropped since, or made anew: no main has that.
             return source
         own = self._recovery.table(name).last_change()
         is_newest = own is not None and own.branch == source.branch and own.snapshot_id <= source.snapshot_id

@@ -236,7 +236,11 @@ def test_a_table_that_was_dropped_or_made_anew_is_no_part_of_a_recovery(
     come = progress(session, "fix", {})
     assert (come.left, come.without_branch) == ((), ()) and f"d.{name}" not in come.tables
     what = "made anew" if again else "dropped"
-    assert come.remarks == (f"d.{name} was {what} since the recovery began, and is no part of it any more.",)
+    assert come.remarks[0] == f"d.{name} was {what} since the recovery began, and is no part of it any more."
+    # Of what was to be corrected it is said what to do.
+    assert [each.split(", or drop")[0] for each in come.remarks[1:]] == (
+        ["Publish what was made from it on the branch (d.sums, d.mart)"] if name == "raw" else []
+    )
     with pytest.raises(NotFound, match="was made anew since recovery 'fix' began" if again else "does not exist"):
         recovery.correct(f"DELETE FROM d.{name}")
     if name == "raw":
@@ -246,6 +250,21 @@ def test_a_table_that_was_dropped_or_made_anew_is_no_part_of_a_recovery(
     assert recovery.record.overrides == []
     shown = CliRunner().invoke(cli, ["recovery", "list"])
     assert f"d.{name} was {what}" in " ".join(shown.output.split())
+    if again:
+        assert session.table(f"d.{name}").to_arrow().to_pylist() == [{"g": 77, "s": 7}]
+
+
+@pytest.mark.parametrize("again", ["", "CREATE TABLE d.{0} (g INT, s BIGINT); INSERT INTO d.{0} VALUES (77, 7)"])
+@pytest.mark.parametrize(("name", "others"), [("sums", ["d.raw", "d.mart"]), ("raw", ["d.sums", "d.mart"])])
+def test_what_was_made_from_a_table_that_is_gone_is_published(
+    session: Session, recovery: Recovery, name: str, others: list[str], again: str
+) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    session.sql(f"DROP TABLE d.{name}; {again.format(name)}", "duckdb")
+    assert [each.name for each in publish(session, recovery, {})] == others
+    assert value(session, "d.mart") == 37
+    made_from = {str(ref) for ref in sources_of(session.table("d.mart").snapshot())}
+    assert ("d.sums$branch_fix@3" if name == "sums" else "d.sums@3") in made_from
     if again:
         assert session.table(f"d.{name}").to_arrow().to_pylist() == [{"g": 77, "s": 7}]
 
