@@ -96,6 +96,24 @@ def _is_taken_back(recovery: "Recovery", name: str) -> bool:
     return published is not None and recovery.main(name).snapshots.is_taken_back(published.id)
 
 
+def _is_replayed_since(recovery: "Recovery", name: str) -> bool:
+    """Whether a replay has brought to a branch what production did, and that is not published yet."""
+    published = 0
+    for own in (each for each in recovery.main(name).snapshots.backwards() if is_own(each, recovery.branch)):
+        taken = taken_newest(own)
+        known = [] if taken is None else [taken.snapshot_id]
+        known += [
+            source.snapshot_id
+            for source in recovery.sources(own)
+            if (f"{source.database}.{source.table}", source.branch) == (name, recovery.branch)
+        ]
+        published = max(published, *known, 0)
+    return any(
+        snapshot.id > published and snapshot.changes_rows and snapshot.commit_user == recovery.replay_user
+        for snapshot in recovery.branched(name).snapshots.backwards()
+    )
+
+
 def _published_as_it_is(recovery: "Recovery", main: Table, own: SnapshotRef, record: TableRecord) -> Snapshot | None:
     """The newest snapshot of main by which a publication has put there what a branch has now."""
     places = {(own.database, own.table, own.branch, own.snapshot_id)}
@@ -124,11 +142,13 @@ def _has(
 
 
 def refuse_published(recovery: "Recovery") -> None:
-    """Raise InvalidRequest for a correction of a recovery of which main has everything: nobody would publish that. One of which
-    something is to be published yet (main has taken it back, or a replay has brought what production did) is gone on with.
+    """Raise InvalidRequest for a correction of a recovery that is published, also if SQL has changed its branches since. One of
+    which something is to be published yet (main has taken it back, or a replay has brought what production did) is gone on with.
     """
     record = recovery.record
-    if record.status != PUBLISHED or _not_on_main(recovery):
+    if not was_published(recovery) or any(
+        _is_taken_back(recovery, name) or _is_replayed_since(recovery, name) for name in _not_on_main(recovery)
+    ):
         return
     bad = record.bad.rpartition("@")[0] or "<table>"
     raise InvalidRequest(

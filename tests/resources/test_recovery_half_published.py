@@ -333,6 +333,8 @@ def test_what_others_have_finished_and_has_changed_since_is_shown_as_published(
     come = progress(session, "fix", {})
     assert (come.state, come.changed, come.is_published) == ("published, changed since", ("db.src",), True)
     assert "To be computed anew before: db.log." in come.remarks[-1]
+    with pytest.raises(InvalidRequest, match=r"Recovery 'fix' is published: a correction"):
+        recovery.correct("UPDATE db.src SET v = 3")
 
 
 def test_what_is_finished_before_something_else_is_refused_is_said(session: Session, recovery: Recovery) -> None:
@@ -345,3 +347,19 @@ def test_what_is_finished_before_something_else_is_refused_is_said(session: Sess
     ):
         publish(session, recovery, {})
     assert progress(session, "fix", {}).state == "published, changed since"
+
+
+def test_a_published_recovery_takes_no_correction_though_sql_has_changed_its_branch(
+    session: Session, recovery: Recovery
+) -> None:
+    """What a replay has brought is still gone on with."""
+    publish(session, recovery, {})
+    session.sql("UPDATE db.`src$branch_fix` SET v = 11 WHERE k = 1", "duckdb")
+    for correct in (lambda: recovery.correct("UPDATE db.src SET v = 3"), recovery.undo_bad):
+        with pytest.raises(InvalidRequest, match=r"Recovery 'fix' is published: a correction"):
+            correct()
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 11), (2, 20), (3, 30)]] * 2
