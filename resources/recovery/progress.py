@@ -60,11 +60,12 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
     wrong, left = uncorrected(recovery), left_to_do(recovery, assets)
     changed = changed_since(recovery)
     said = remarks(recovery, changed, left)
-    if record.status == PUBLISHED:
+    is_published = record.status == PUBLISHED or bool(changed)
+    if is_published:
         wrong, left = left_out(record, wrong), left_out(record, left)
     tables = recovery.tables
     to_make = [each for each, table in tables.items() if not table.corrected]
-    if record.status == PUBLISHED:
+    if is_published:
         state = "published in spite of something" if record.overrides else "published"
         state += ", changed since" if changed else ""
     elif record.status == DROPPING:
@@ -86,7 +87,7 @@ def progress(session: Session, name: str, assets: Mapping[str, TableAsset]) -> P
         (*wrong, *left),
         tuple(wrong),
         tuple(record.overrides),
-        is_published=record.status == PUBLISHED,
+        is_published=is_published,
         unfinished=unfinished or damaged_publications(session.catalog),
         changed=tuple(changed),
         without_branch=tuple(recovery.without_branch()),

@@ -30,9 +30,11 @@ from .catch_up import Heads, NeverStill, followed, head_of, left_to_production
 from .left_to_do import WHOLE, has_changed, is_corrected, left_to_do, makings
 from .on_main import is_published
 from .record import PUBLISHED, RecoveryRecord, TableRecord, change_record
+from .remarks import no_part_of
 from .replay import goes_behind, is_own
 from .spoilt import repairs_property
 from .stages import Recovery
+from .unfinished import finished_before, still_open
 from .words import PYTHON, Words
 
 _log = logging.getLogger(__name__)
@@ -79,23 +81,31 @@ def publish(
     recovery = recovery.as_seen()
     tables = recovery.changed()
     if not tables:
-        raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: there is nothing to publish.")
-    session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
+        why = " ".join(["there is nothing to publish.", *no_part_of(recovery)])
+        raise InvalidRequest(f"Recovery {recovery.branch!r} has changed no table: {why}")
     # What is judged from here on is published, or nothing: who writes to a branch meanwhile is not asked what is complete.
     heads = {name: head_of(recovery.branched(name)) for name in tables}
     try:
         overrides = _judged_complete(recovery, assets, allow_incomplete, words)
-    except InvalidRequest:
+        overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
+    except InvalidRequest as error:
         # Who drops it takes its branches away: then that is the reason.
         Recovery.open(session, recovery.branch).as_seen()
-        raise
-    overrides += judged_by_checks(session, recovery, checks, allow_failed_checks, words)
-    overrides += _judged_ahead(session, recovery, assets, discard_main, words)
+        raise InvalidRequest(f"{error}{still_open(session.catalog, recovery.branch)}") from None
+    # Only what is complete finishes what was begun before: what is refused has changed no main.
+    finished = session.catalog.recover(branch=recovery.branch, made_from=MadeFrom(session, recovery, assets))
     made_main = partial(_made_main, session, assets, discard_main, words)
-    if follows:
-        recovery, (verdicts, until) = followed(session, recovery, heads, made_main, Clock().now_ms)
-    else:
-        verdicts, until = made_main(recovery, heads)
+    try:
+        overrides += _judged_ahead(session, recovery, assets, discard_main, words)
+        if follows:
+            recovery, (verdicts, until) = followed(session, recovery, heads, made_main, Clock().now_ms)
+        else:
+            verdicts, until = made_main(recovery, heads)
+    except CommitConflict as error:
+        first = finished_before([session.catalog.made_by(each) for each in finished])
+        if first:
+            error.args = (f"{error} {first}", *error.args[1:])
+        raise
     overrides += left_to_production(recovery)
     if discard_main:
         overrides += _given_up(session, recovery)
@@ -237,7 +247,9 @@ def _judged_complete(
                 if by_hand
                 else ""
             )
-            + f"Or publish what is there ({words.allow_incomplete}), which is recorded."
+            + " ".join(
+                [f"Or publish what is there ({words.allow_incomplete}), which is recorded.", *no_part_of(recovery)]
+            )
         )
     return [f"published though {reason}" for reason in reasons]
 
@@ -401,7 +413,8 @@ class MadeFrom:
 
     def _as_on_main(self, name: str, source: SnapshotRef) -> SnapshotRef:
         """What a table was made from, as main has it by now; the branch's own snapshot if that has changed since."""
-        if source.branch != self._recovery.branch:
+        if source.branch != self._recovery.branch or not self._recovery.is_branched(name):
+            # Also of a table that was dropped since, or made anew: no main has that.
             return source
         own = self._recovery.table(name).last_change()
         is_newest = own is not None and own.branch == source.branch and own.snapshot_id <= source.snapshot_id

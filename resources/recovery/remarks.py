@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from storage import StorageError
 
 from .on_main import changed_since
-from .record import DROPPING, PUBLISHED, RecoveryRecord
+from .record import DROPPING, OPEN, PUBLISHED, RecoveryRecord
 from .stages import Recovery
 
 
@@ -16,14 +16,8 @@ def remarks(recovery: Recovery, changed: Sequence[str], left: Collection[str]) -
     record = recovery.record
     if record.status == DROPPING:
         return ()
-    planned, gone = recovery.planned, recovery.without_branch()
-    said = [
-        f"{name} was {'made anew' if recovery.is_made_anew(name) else 'dropped'} since the recovery began, and is no part of it "
-        "any more."
-        for name in record.tables
-        if name not in planned
-    ]
-    if record.status == PUBLISHED:
+    gone, said = recovery.without_branch(), no_part_of(recovery)
+    if record.status == PUBLISHED or changed:
         said += [f"Branch {recovery.branch} of {name} is gone; what was published stays." for name in gone]
     else:
         said += [
@@ -38,6 +32,21 @@ def remarks(recovery: Recovery, changed: Sequence[str], left: Collection[str]) -
             f"again (`snapline recovery publish {recovery.branch}`), or drop the recovery, which gives that up.{first}"
         )
     return tuple(said)
+
+
+def no_part_of(recovery: Recovery) -> list[str]:
+    """Sentences on the tables of the plan that were dropped, or made anew; of the corrected one also on what to do."""
+    planned, said = recovery.planned, []
+    for name, table in recovery.record.tables.items():
+        if name not in planned:
+            what = "made anew" if recovery.is_made_anew(name) else "dropped"
+            said.append(f"{name} was {what} since the recovery began, and is no part of it any more.")
+            if table.corrected and planned and recovery.record.status == OPEN:
+                said.append(
+                    f"Publish what was made from it on the branch ({', '.join(planned)}), or drop the recovery (`snapline "
+                    f"recovery drop {recovery.branch}`) and make that anew on main."
+                )
+    return said
 
 
 def left_out(record: RecoveryRecord, names: Sequence[str]) -> list[str]:

@@ -60,6 +60,11 @@ def is_own(snapshot: Snapshot, recovery: str) -> bool:
     return f"{operation_of(snapshot) or ''} ".startswith((f"{merge} ", f"{merge}, "))
 
 
+def is_merged_by_hand(snapshot: Snapshot) -> bool:
+    """Whether what `is_own` finds was put on one main alone, by no publication."""
+    return not snapshot.commit_user.startswith(("recovery/", "publication/"))
+
+
 def undoes_own(snapshot: Snapshot, recovery: str) -> bool:
     """Whether a snapshot of main undoes what a publication of the recovery put there."""
     return snapshot.commit_user.startswith((f"{_UNDO}recovery/{recovery}/", f"{_UNDO}publication/{recovery}/"))

@@ -51,7 +51,9 @@ def report(
         table = session.table(name)
         snapshot = table.snapshot(ref.snapshot_id)
         assert snapshot is not None
-        base = {each: number for each, number in record.base.items() if number != UNREAD}
+        # Of a table that was dropped since, or made anew, main has not what was read.
+        gone = {each for each in record.tables if each not in recovery.planned}
+        base = {each: number for each, number in record.base.items() if number != UNREAD and each not in gone}
         tags = _tags(session, asset, ref, refs, base, instance)
         numbers = CommitNumbers.of(table, snapshot)
         metadata = table_metadata(table, snapshot, sources_of(snapshot), numbers) | {"recovery": recovery.branch}
@@ -178,7 +180,9 @@ def _tags(
     """The versions that main's rows were made from, as Dagster keeps them."""
     sources = {}
     for name in asset.inputs.values():
-        source = published.get(name) or (session.table(name).ref(base[name]) if name in base else None)
+        source = published.get(name) or (
+            session.table(name).ref(base[name]) if name in base and session.catalog.exists(name) else None
+        )
         if source is not None:
             sources[dg.AssetKey(name.split("."))] = source
     return {

@@ -28,7 +28,7 @@ from ..session import Session
 from ..sql import Statements
 from .compared import compare_branch, compare_since
 from .heads import UNREAD, heads_of_mains
-from .on_main import refuse_published
+from .on_main import refuse_being_published, refuse_published
 from .plan import RecoveryPlan
 from .record import (
     DROPPING,
@@ -304,6 +304,7 @@ class Recovery:
         """Run statements in which the names of tables mean their branches; returns what each says, and which tables are new."""
         # No recovery is begun by correcting one that is misspelt.
         refuse_dropping(self.record)
+        refuse_being_published(self, self._catalog)
         refuse_published(self)
         statements = Statements(self._session, None, self.table, branched=self._to_be_corrected)
         statements.settings.options["pipeline.name"] = f"recovery/{self.branch}"
@@ -333,6 +334,7 @@ class Recovery:
     def undo_bad(self) -> str:
         """Take the corrected table's branch back to before the bad snapshot: what came after it goes as well."""
         record = self.record
+        refuse_being_published(self, self._catalog)
         refuse_published(self)
         for name, table in self.planned.items():
             if table.corrected:

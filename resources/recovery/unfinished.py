@@ -4,11 +4,12 @@ Whoever published may be at it still, or has died: between two tables, or once e
 down. Publishing again finishes it in either case.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
-from storage import Catalog, OpenPublication, StorageError
+from storage import Catalog, OpenPublication, Snapshot, StorageError
 
-from .on_main import is_published
+from .on_main import come_to, is_published
 from .stages import Recovery
 
 NOT_WRITTEN_DOWN = (
@@ -32,21 +33,43 @@ def open_publications(catalog: Catalog, branches: Collection[str]) -> dict[str, 
 
 
 def _sentences(publication: OpenPublication) -> str:
-    number, missing = publication.number, [name for name in publication.tables if name not in publication.done]
+    number = publication.number
     if publication.outcome == "undone":
         still = f", and {', '.join(publication.done)} still have it" if publication.done else ""
         return (
             f"Publication {number} is being undone{still}. Unless somebody is at it, `snapline branch recover --undo` ends that; "
             "so does publishing again, which publishes it anew then."
         )
-    if not publication.done:
-        come = f"has come to none of {', '.join(missing)} yet"
-    elif missing:
-        come = f"has come to {', '.join(publication.done)}, not to {', '.join(missing)}"
-    else:
-        come = f"has come to all of its tables: {', '.join(publication.done)}"
     undo = "" if publication.outcome == "replacing" else "; `snapline branch recover --undo` takes it back instead"
+    come = come_to(publication)
     return f"Publication {number} is open, and {come}. Unless somebody is at it, publishing again finishes it{undo}."
+
+
+def still_open(catalog: Catalog, branch: str) -> str:
+    """That a publication stays as it is, to be said behind why publishing again was refused; empty if there is none."""
+    with suppress(StorageError):
+        for each in catalog.publications([branch]):
+            if each.outcome is None:
+                return (
+                    f" Publication {each.number}, which was begun before, stays open ({come_to(each)}); readers of a "
+                    "consistent view see none of it. It is finished by publishing once nothing is in the way, or taken back by "
+                    "`snapline branch recover --undo`."
+                )
+    return ""
+
+
+def finished_before(finished: Sequence[Mapping[str, Snapshot | None]]) -> str:
+    """That publications which were begun before have been finished, by the snapshots that have made them, before something else
+    was refused; empty if none has.
+    """
+    made = [each for tables in finished for each in tables.items()]
+    by = [f"{name} (snapshot {snapshot.id})" for name, snapshot in made if snapshot is not None]
+    if not by:
+        return ""
+    return (
+        f"What had been begun before is finished, though: {', '.join(by)} have the branches as they were then. Dagster is "
+        "told of it once the rest is published."
+    )
 
 
 def damaged_publications(catalog: Catalog) -> str:

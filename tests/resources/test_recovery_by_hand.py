@@ -1,15 +1,19 @@
 """Recovery of tables that SQL has made: what was made from their sources as they were is left to do."""
 
+import dagster as dg
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from lineage import sources_of
-from resources import Session
+from resources import Session, table_asset
+from resources.assets.table_asset import table_assets
 from resources.cli import cli
 from resources.recovery import Recovery, plan_recovery
 from resources.recovery.left_to_do import left_to_do
 from resources.recovery.progress import progress
 from resources.recovery.publish import publish, uncorrected
+from resources.recovery.report import report
 from storage import InvalidRequest, NotFound
 
 SUM = "INSERT OVERWRITE d.sums SELECT 0, sum(v) FROM d.raw"
@@ -236,7 +240,11 @@ def test_a_table_that_was_dropped_or_made_anew_is_no_part_of_a_recovery(
     come = progress(session, "fix", {})
     assert (come.left, come.without_branch) == ((), ()) and f"d.{name}" not in come.tables
     what = "made anew" if again else "dropped"
-    assert come.remarks == (f"d.{name} was {what} since the recovery began, and is no part of it any more.",)
+    assert come.remarks[0] == f"d.{name} was {what} since the recovery began, and is no part of it any more."
+    # Of what was to be corrected it is said what to do.
+    assert [each.split(", or drop")[0] for each in come.remarks[1:]] == (
+        ["Publish what was made from it on the branch (d.sums, d.mart)"] if name == "raw" else []
+    )
     with pytest.raises(NotFound, match="was made anew since recovery 'fix' began" if again else "does not exist"):
         recovery.correct(f"DELETE FROM d.{name}")
     if name == "raw":
@@ -248,6 +256,46 @@ def test_a_table_that_was_dropped_or_made_anew_is_no_part_of_a_recovery(
     assert f"d.{name} was {what}" in " ".join(shown.output.split())
     if again:
         assert session.table(f"d.{name}").to_arrow().to_pylist() == [{"g": 77, "s": 7}]
+
+
+@pytest.mark.parametrize("again", ["", "CREATE TABLE d.{0} (g INT, s BIGINT); INSERT INTO d.{0} VALUES (77, 7)"])
+@pytest.mark.parametrize(("name", "others"), [("sums", ["d.raw", "d.mart"]), ("raw", ["d.sums", "d.mart"])])
+def test_what_was_made_from_a_table_that_is_gone_is_published(
+    session: Session, recovery: Recovery, name: str, others: list[str], again: str
+) -> None:
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    session.sql(f"DROP TABLE d.{name}; {again.format(name)}", "duckdb")
+    assert [each.name for each in publish(session, recovery, {})] == others
+    assert value(session, "d.mart") == 37
+    made_from = {str(ref) for ref in sources_of(session.table("d.mart").snapshot())}
+    assert ("d.sums$branch_fix@3" if name == "sums" else "d.sums@3") in made_from
+    if again:
+        assert session.table(f"d.{name}").to_arrow().to_pylist() == [{"g": 77, "s": 7}]
+
+
+@pytest.mark.parametrize("again", ["", "CREATE TABLE d.raw (g INT, s BIGINT); INSERT INTO d.raw VALUES (77, 7)"])
+def test_what_is_published_again_is_told_though_its_source_is_gone(
+    session: Session, recovery: Recovery, again: str
+) -> None:
+    @table_asset("d.raw")
+    def raw() -> pa.Table:
+        raise AssertionError
+
+    @table_asset("d.sums", inputs={"raw": "d.raw"})
+    def sums(raw: pa.Table) -> pa.Table:
+        return raw
+
+    recovery.correct(f"UPDATE d.raw SET v = 33 WHERE k = 3; {SUM}; {MART}")
+    publish(session, recovery, {})
+    session.sql(f"DROP TABLE d.raw; {again}", "duckdb")
+    done = publish(session, recovery, {})
+    assert [(each.name, each.verdict) for each in done] == [
+        (name, "published already") for name in ("d.sums", "d.mart")
+    ]
+    events: list[dg.AssetMaterialization] = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        report(session, recovery, done, table_assets([raw, sums]), instance, events.append)
+    assert [event.asset_key.path for event in events] == [["d", "sums"]]
 
 
 def test_what_a_replay_brings_is_made_from_what_production_made_it_from(session: Session, recovery: Recovery) -> None:

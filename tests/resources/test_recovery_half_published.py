@@ -7,6 +7,7 @@ import pytest
 from lineage import sources_of
 from resources import Session
 from resources.recovery import Recovery, plan_recovery
+from resources.recovery.progress import progress
 from resources.recovery.publish import publish, replay_and_publish
 from resources.recovery.record import PUBLISHED
 from storage import CommitConflict, InvalidRequest, operation_of
@@ -289,3 +290,76 @@ def test_what_no_replay_mends_is_refused_at_once(session: Session, recovery: Rec
     with pytest.raises(CommitConflict, match="Somebody else publishes"):
         replay_and_publish(recovery, recovery.replay, refused)
     assert calls == ["published"]
+
+
+def test_what_is_left_is_looked_at_before_an_open_publication_is_finished(session: Session, recovery: Recovery) -> None:
+    """It stays as it was, and once nothing is left it is finished, and what has come since is published as well."""
+    die_half_way(session, recovery)
+    session.sql("UPDATE db.`src$branch_fix` SET v = 11 WHERE k = 1", "duckdb")
+    before = both(session)
+    with pytest.raises(
+        InvalidRequest,
+        match=r"not computed anew: db\.log.*Publication 1, .* stays open \(has come to db\.src, not to db\.log\)",
+    ):
+        publish(session, recovery, {})
+    assert both(session) == before and len(session.catalog.publications()) == 1
+    assert progress(session, "fix", {}).state == "being published"
+    session.sql(LOG.replace("db.log", "db.`log$branch_fix`").replace("db.src", "db.`src$branch_fix`"), "duckdb")
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 11), (2, 20)]] * 2
+
+
+def test_a_recovery_that_is_being_published_takes_no_correction(session: Session, recovery: Recovery) -> None:
+    die_half_way(session, recovery)
+    newest = session.table("db.src$branch_fix").snapshot()
+    said = (
+        r"no correction while its publication 1 is open .*by `snapline recovery publish fix`, or .*"
+        r"`snapline branch recover --undo`"
+    )
+    for correct in (lambda: recovery.correct("UPDATE db.src SET v = 3"), recovery.undo_bad):
+        with pytest.raises(InvalidRequest, match=said):
+            correct()
+    assert session.table("db.src$branch_fix").snapshot() == newest
+    session.catalog.recover(undo=True)
+    assert recovery.correct(f"UPDATE db.src SET v = 11 WHERE k = 1; {LOG}")
+
+
+def test_what_others_have_finished_and_has_changed_since_is_shown_as_published(
+    session: Session, recovery: Recovery
+) -> None:
+    die_half_way(session, recovery)
+    session.sql("UPDATE db.`src$branch_fix` SET v = 11 WHERE k = 1", "duckdb")
+    session.catalog.recover()
+    come = progress(session, "fix", {})
+    assert (come.state, come.changed, come.is_published) == ("published, changed since", ("db.src",), True)
+    assert "To be computed anew before: db.log." in come.remarks[-1]
+    with pytest.raises(InvalidRequest, match=r"Recovery 'fix' is published: a correction"):
+        recovery.correct("UPDATE db.src SET v = 3")
+
+
+def test_what_is_finished_before_something_else_is_refused_is_said(session: Session, recovery: Recovery) -> None:
+    die_half_way(session, recovery)
+    session.sql("UPDATE db.`src$branch_fix` SET v = 11 WHERE k = 1", "duckdb")
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    session.sql(LOG.replace("db.log", "db.`log$branch_fix`").replace("db.src", "db.`src$branch_fix`"), "duckdb")
+    with pytest.raises(
+        CommitConflict, match=r"moved on .*is finished, though: db\.src \(snapshot 3\), db\.log \(snapshot 3\)"
+    ):
+        publish(session, recovery, {})
+    assert progress(session, "fix", {}).state == "published, changed since"
+
+
+def test_a_published_recovery_takes_no_correction_though_sql_has_changed_its_branch(
+    session: Session, recovery: Recovery
+) -> None:
+    """What a replay has brought is still gone on with."""
+    publish(session, recovery, {})
+    session.sql("UPDATE db.`src$branch_fix` SET v = 11 WHERE k = 1", "duckdb")
+    for correct in (lambda: recovery.correct("UPDATE db.src SET v = 3"), recovery.undo_bad):
+        with pytest.raises(InvalidRequest, match=r"Recovery 'fix' is published: a correction"):
+            correct()
+    session.sql("INSERT INTO db.src VALUES (3, 30)", "duckdb")
+    recovery.replay()
+    recovery.correct(LOG)
+    publish(session, recovery, {})
+    assert both(session) == [[(1, 11), (2, 20), (3, 30)]] * 2
