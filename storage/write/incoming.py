@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data_types import MAX_LENGTH, DataField
+from ..data_types import DataField
 from ..errors import InvalidRequest
 from ..metadata.default_values import default_of
 from ..metadata.schema import TableSchema
 from .inner_values import check_inner_values
+from .value_limits import check_limits
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
-# Digits of a second by Arrow's units.
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 Rows: TypeAlias = pa.Table | pa.RecordBatch
 Data: TypeAlias = Rows | pa.RecordBatchReader
 
@@ -78,8 +77,7 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             raise InvalidRequest(
                 f"Column {field.name!r} has type {field.type}; a value of the rows ({column.type}) does not fit: {error}"
             ) from None
-    _check_length(column, field)
-    _check_fraction(column, field)
+    check_limits(column, field.type, f"Column {field.name!r}", each="row")
     check_inner_values(column, field)
     if not field.type.nullable and column.null_count:
         row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
@@ -88,36 +86,6 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             f"(the first is row {row}). Fill or drop them."
         )
     return column
-
-
-def _check_length(column: pa.ChunkedArray, field: DataField) -> None:
-    """Raise InvalidRequest for a text, or bytes, longer than the column's type says."""
-    if not (field.type.is_text or field.type.is_bytes) or field.type.length == MAX_LENGTH:
-        return
-    lengths = pc.utf8_length(column) if field.type.is_text else pc.binary_length(column)
-    longest = pc.max(lengths).as_py()
-    if longest is not None and longest > field.type.length:
-        row = int(pc.index(pc.equal(lengths, longest), True).as_py())
-        what = "characters" if field.type.is_text else "bytes"
-        raise InvalidRequest(
-            f"Column {field.name!r} has type {field.type}; row {row} has {longest} {what}. Cut it, or widen the column."
-        )
-
-
-def _check_fraction(column: pa.ChunkedArray, field: DataField) -> None:
-    """Raise InvalidRequest for a time with more digits of a second than the column's type says, and Arrow's unit holds."""
-    digits = _DIGITS.get(getattr(column.type, "unit", ""), 0)
-    if field.type.root not in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME") or field.type.precision >= digits:
-        return
-    step = 10 ** (digits - field.type.precision)
-    units = column.cast(pa.int32() if pa.types.is_time32(column.type) else pa.int64())
-    rest = pc.subtract(units, pc.multiply(pc.divide(units, step), step))
-    row = int(pc.index(pc.not_equal(rest, 0), True).as_py())
-    if row >= 0:
-        raise InvalidRequest(
-            f"Column {field.name!r} has type {field.type}; row {row} has {column[row]}, which has more digits of a second. "
-            "Round it, or give the column more."
-        )
 
 
 def _unknown_field(source: pa.DataType, target: pa.DataType, path: str) -> str | None:

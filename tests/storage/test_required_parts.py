@@ -1,11 +1,12 @@
 """Fields of rows, elements and values that are NOT NULL: nulls there are refused, and a row that is null itself is stored."""
 
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from storage import Catalog, DataField, InvalidRequest, Table, parse_type
+from storage import AddColumn, Catalog, DataField, InvalidRequest, Table, parse_type
 
 INNER = {"type": "ROW", "fields": [{"id": 10, "name": "y", "type": "STRING NOT NULL"}]}
 TYPES: list[Any] = [
@@ -90,3 +91,33 @@ def test_a_null_where_there_must_be_none_is_refused_by_its_place(
     with pytest.raises(InvalidRequest, match=f"{place} is NOT NULL, but 1 of"):
         table.write(rows_of(table, {"id": 1, **FULL}, {"id": 2}, {"id": 3, **FULL, **change}))
     assert table.snapshot() is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "fits", "beyond", "message"),
+    [
+        (
+            "ARRAY<VARCHAR(4)>",
+            ["abcd", None],
+            ["a", "abcdef"],
+            r"c\.element has type VARCHAR\(4\); value \d has 6 characters",
+        ),
+        ("ROW<y VARCHAR(4)>", {"y": "äöüß"}, {"y": "abcde"}, r"c\.y has type VARCHAR\(4\); value \d has 5 characters"),
+        ("MAP<VARCHAR(2), INT>", [("ab", 1)], [("abc", 1)], r"c\.key has type VARCHAR\(2\)"),
+        ("MAP<INT, ARRAY<VARBINARY(2)>>", [(1, [b"ab"])], [(1, [b"abc"])], r"c\.value\.element has type .*3 bytes"),
+        (
+            "ARRAY<TIMESTAMP(0)>",
+            [datetime(2024, 5, 1)],
+            [datetime(2024, 5, 1, microsecond=1000)],
+            r"c\.element has type TIMESTAMP\(0\).*more digits of a second",
+        ),
+    ],
+)
+def test_a_part_that_is_longer_than_its_type_is_refused_by_its_place(
+    catalog: Catalog, declared: str, fits: Any, beyond: Any, message: str
+) -> None:
+    table = catalog.create_table("a.limited", pa.schema([("id", pa.int32())])).alter(AddColumn("c", declared))
+    table.write(rows_of(table, {"id": 1, "c": fits}, {"id": 2, "c": None}))
+    with pytest.raises(InvalidRequest, match=message):
+        table.write(rows_of(table, {"id": 3, "c": fits}, {"id": 4, "c": beyond}))
+    assert table.to_arrow()["id"].to_pylist() == [1, 2]
