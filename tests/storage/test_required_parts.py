@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage import AddColumn, Catalog, DataField, InvalidRequest, Table, parse_type
+from storage import Catalog, DataField, InvalidRequest, Table, parse_type
 
 INNER = {"type": "ROW", "fields": [{"id": 10, "name": "y", "type": "STRING NOT NULL"}]}
 TYPES: list[Any] = [
@@ -97,16 +97,31 @@ def test_a_null_where_there_must_be_none_is_refused_by_its_place(
     ("declared", "fits", "beyond", "message"),
     [
         (
-            "ARRAY<VARCHAR(4)>",
+            {"type": "ARRAY", "element": "VARCHAR(4)"},
             ["abcd", None],
             ["a", "abcdef"],
             r"c\.element has type VARCHAR\(4\); value \d has 6 characters",
         ),
-        ("ROW<y VARCHAR(4)>", {"y": "äöüß"}, {"y": "abcde"}, r"c\.y has type VARCHAR\(4\); value \d has 5 characters"),
-        ("MAP<VARCHAR(2), INT>", [("ab", 1)], [("abc", 1)], r"c\.key has type VARCHAR\(2\)"),
-        ("MAP<INT, ARRAY<VARBINARY(2)>>", [(1, [b"ab"])], [(1, [b"abc"])], r"c\.value\.element has type .*3 bytes"),
         (
-            "ARRAY<TIMESTAMP(0)>",
+            {"type": "ROW", "fields": [{"id": 10, "name": "y", "type": "VARCHAR(4)"}]},
+            {"y": "äöüß"},
+            {"y": "abcde"},
+            r"c\.y has type VARCHAR\(4\); value \d has 5 characters",
+        ),
+        (
+            {"type": "MAP", "key": "VARCHAR(2)", "value": "INT"},
+            [("ab", 1)],
+            [("abc", 1)],
+            r"c\.key has type VARCHAR\(2\)",
+        ),
+        (
+            {"type": "MAP", "key": "INT", "value": {"type": "ARRAY", "element": "VARBINARY(2)"}},
+            [(1, [b"ab"])],
+            [(1, [b"abc"])],
+            r"c\.value\.element has type .*3 bytes",
+        ),
+        (
+            {"type": "ARRAY", "element": "TIMESTAMP(0)"},
             [datetime(2024, 5, 1)],
             [datetime(2024, 5, 1, microsecond=1000)],
             r"c\.element has type TIMESTAMP\(0\).*more digits of a second",
@@ -114,9 +129,10 @@ def test_a_null_where_there_must_be_none_is_refused_by_its_place(
     ],
 )
 def test_a_part_that_is_longer_than_its_type_is_refused_by_its_place(
-    catalog: Catalog, declared: str, fits: Any, beyond: Any, message: str
+    catalog: Catalog, declared: Any, fits: Any, beyond: Any, message: str
 ) -> None:
-    table = catalog.create_table("a.limited", pa.schema([("id", pa.int32())])).alter(AddColumn("c", declared))
+    fields = [DataField(0, "id", parse_type("INT")), DataField(1, "c", parse_type(declared))]
+    table = catalog.create_table("d.limited", fields)
     table.write(rows_of(table, {"id": 1, "c": fits}, {"id": 2, "c": None}))
     with pytest.raises(InvalidRequest, match=message):
         table.write(rows_of(table, {"id": 3, "c": fits}, {"id": 4, "c": beyond}))
