@@ -65,18 +65,18 @@ def standing_rows(splits: Sequence[Split]) -> list[StandingRows]:
 
     Raises CorruptData for a damaged file.
     """
-    found: dict[str, StandingRows] = {}
+    by_path: dict[str, StandingRows] = {}
     for split in splits:
         for path, file in zip(split.file_paths, split.files, strict=True):
-            if path not in found:
-                found[path] = StandingRows(path, file, np.zeros(file.row_count, bool))
+            if path not in by_path:
+                by_path[path] = StandingRows(path, file, np.zeros(file.row_count, bool))
     with ThreadPoolExecutor(min(_AT_ONCE, max(len(splits), 1))) as pool:
-        list(pool.map(lambda split: _mark(split, found), splits))
-    standing = [rows for rows in found.values() if rows.stands.any()]
+        list(pool.map(lambda split: _mark(split, by_path), splits))
+    standing = [rows for rows in by_path.values() if rows.stands.any()]
     return sorted(standing, key=lambda rows: (-rows.file.row_count, rows.path))
 
 
-def _mark(split: Split, found: dict[str, StandingRows]) -> None:
+def _mark(split: Split, by_path: dict[str, StandingRows]) -> None:
     """Mark what stands of the files of a split. Pieces of a section share files, and no rows."""
     store = split.request.store
     names = store.schema.trimmed_primary_keys
@@ -92,22 +92,22 @@ def _mark(split: Split, found: dict[str, StandingRows]) -> None:
         for section in split.sections:
             if not section.needs_merge and not any(file.level == 0 and names for file in section.files):
                 for file in section.files:
-                    stands = found[store.data_path(split.directory, file)].stands
+                    stands = by_path[store.data_path(split.directory, file)].stands
                     stands[:] = True
                     vector = split.deletion_vectors.get(file.name)
                     if vector is not None:
                         stands[read_vector(store, file, vector)] = False
                 continue
-            _mark_merged(reader, section, split, found)
+            _mark_merged(reader, section, split, by_path)
 
 
-def _mark_merged(reader: "_PlaceReader", section: Section, split: Split, found: dict[str, StandingRows]) -> None:
+def _mark_merged(reader: "_PlaceReader", section: Section, split: Split, by_path: dict[str, StandingRows]) -> None:
     store = split.request.store
     for batch in reader.read(section):
         numbers, positions = batch.column(FILE).to_numpy(), batch.column(POSITION).to_numpy()
         for number in np.unique(numbers):
             path = store.data_path(split.directory, reader.files[number])
-            found[path].stands[positions[numbers == number]] = True
+            by_path[path].stands[positions[numbers == number]] = True
 
 
 class _PlaceReader(SectionReader):

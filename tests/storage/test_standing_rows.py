@@ -11,7 +11,7 @@ import pytest
 
 from storage import AddColumn, Catalog, NotFound, Scan, Table
 from storage.data_types import parse_type
-from storage.read import standing_rows as told
+from storage.read import standing_rows as by_keys
 from tests.scale import seeds, try_seeds
 from tests.storage.row_histories import History, made, settle
 
@@ -27,10 +27,10 @@ DEDUPLICATED: dict[str, dict[str, str]] = {
 
 def _rows(scan: Scan) -> list[dict[str, Any]]:
     """The rows of a scan: of the splits whose rows keys tell, by pyarrow; of the others as ever."""
-    splits = told.splits_told_by_keys(scan.splits)
+    splits = by_keys.splits_told_by_keys(scan.splits)
     parts = [
         pq.ParquetFile(rows.path).read(scan.schema.names).filter(pa.array(rows.stands)).cast(scan.schema)
-        for rows in told.standing_rows(splits)
+        for rows in by_keys.standing_rows(splits)
     ]
     known = {id(split) for split in splits}
     parts += [pa.Table.from_batches(split.read(), scan.schema) for split in scan.splits if id(split) not in known]
@@ -44,7 +44,7 @@ def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
 def _compare(table: Table, version: int | None = None) -> int:
     scan = table.scan(version=version)
     assert _rows(scan) == _sorted(scan.to_arrow()), f"at {version or 'the newest'}"
-    return len(told.splits_told_by_keys(scan.splits))
+    return len(by_keys.splits_told_by_keys(scan.splits))
 
 
 @pytest.mark.parametrize("name", DEDUPLICATED)
@@ -92,7 +92,7 @@ def test_rows_that_no_key_tells_are_left_to_others(options: dict[str, str], tmp_
     )
     for _ in range(3):
         history.write()
-    assert told.splits_told_by_keys(history.table.scan().splits) == []
+    assert by_keys.splits_told_by_keys(history.table.scan().splits) == []
 
 
 @pytest.mark.parametrize("seed", seeds(2, 200, full=20))
@@ -131,12 +131,12 @@ def test_no_more_is_kept_than_the_limits_say(tmp_path: Path, monkeypatch: pytest
     )
     for _ in range(6):
         history.write()
-    whole = told.splits_told_by_keys(history.table.scan().splits)
-    monkeypatch.setattr(told, "MOST_ROWS", sum(split.row_count_unmerged for split in whole) - 1)
-    assert 0 < len(told.splits_told_by_keys(history.table.scan().splits)) < len(whole)
+    whole = by_keys.splits_told_by_keys(history.table.scan().splits)
+    monkeypatch.setattr(by_keys, "MOST_ROWS", sum(split.row_count_unmerged for split in whole) - 1)
+    assert 0 < len(by_keys.splits_told_by_keys(history.table.scan().splits)) < len(whole)
     _compare(history.table)
-    monkeypatch.setattr(told, "MOST_FILES", 1)
-    assert told.splits_told_by_keys(history.table.scan().splits) == []
+    monkeypatch.setattr(by_keys, "MOST_FILES", 1)
+    assert by_keys.splits_told_by_keys(history.table.scan().splits) == []
 
 
 def test_a_condition_on_the_key_reads_and_marks_its_keys_alone(catalog: Catalog) -> None:
@@ -146,7 +146,7 @@ def test_a_condition_on_the_key_reads_and_marks_its_keys_alone(catalog: Catalog)
         table.write(pa.table({"id": range(100), "v": [v] * 100}))
     (old, new) = ({}, {})  # type: ignore[var-annotated]
     for where, into in ((None, old), ("id < 3 AND v = 1", new)):
-        for rows in told.standing_rows(told.splits_told_by_keys(table.scan(where=where).splits)):
+        for rows in by_keys.standing_rows(by_keys.splits_told_by_keys(table.scan(where=where).splits)):
             into[rows.path] = np.flatnonzero(rows.stands).tolist()
     assert list(old.values()) == [list(range(100))]
     # What the value says is for the reader to look at, after the merge.
