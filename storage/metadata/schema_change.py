@@ -142,6 +142,9 @@ class ChangeType(SchemaChange):
 
         def change(field: DataField) -> DataField:
             new = replace(_type(self.name, self.type, _no_rows), nullable=field.type.nullable)
+            if new.is_text and not field.type.is_text:
+                # Texts have another order than what they are made of: another row would win, or another value be the largest.
+                _refuse_used(schema, self.name, "made a text")
             if not is_widening(field.type, new):
                 raise InvalidRequest(
                     f"Column {self.name!r} of type {field.type} cannot become {new}: values might not fit. Add a column of "

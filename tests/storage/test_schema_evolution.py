@@ -149,6 +149,23 @@ def test_moments_of_all_years_do_not_become_nanoseconds(catalog: Catalog, held: 
     assert str(table.alter(ChangeType("at", "TIMESTAMP(6)")).schema.field("at").type) == "TIMESTAMP(6)"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence.field": "n"},
+        {"merge-engine": "aggregation", "fields.n.aggregate-function": "max"},
+        {"merge-engine": "partial-update", "fields.n.sequence-group": "t"},
+    ],
+    ids=repr,
+)
+def test_what_tells_which_row_wins_does_not_become_a_text(catalog: Catalog, options: dict[str, str]) -> None:
+    schema = pa.schema([("id", pa.int32()), ("n", pa.int32()), ("t", pa.string())])
+    table = catalog.create_table("a.ranked", schema, primary_key=["id"], options=options)
+    with pytest.raises(InvalidRequest, match=r"'n' is named by option .* cannot be made a text"):
+        table.alter(ChangeType("n", "STRING"))
+    assert str(table.alter(ChangeType("n", "BIGINT")).schema.field("n").type) == "BIGINT"
+
+
 def test_options_are_set_and_removed(table: Table, catalog: Catalog) -> None:
     changed = table.alter(SetOptions({"write-buffer-size": "1 mb", "write-only": True}))
     assert changed.schema.table_options.write_buffer_size_bytes == 1024**2
