@@ -143,8 +143,7 @@ class ChangeType(SchemaChange):
         def change(field: DataField) -> DataField:
             new = replace(_type(self.name, self.type, _no_rows), nullable=field.type.nullable)
             if new.is_text and not field.type.is_text:
-                # Texts have another order than what they are made of: another row would win, or another value be the largest.
-                _refuse_used(schema, self.name, "made a text")
+                _refuse_ranking(schema, self.name)
             if not is_widening(field.type, new):
                 raise InvalidRequest(
                     f"Column {self.name!r} of type {field.type} cannot become {new}: values might not fit. Add a column of "
@@ -329,6 +328,22 @@ def _refuse_used(schema: TableSchema, name: str, what: str) -> None:
         if in_key or (name in named and (key.endswith("sequence-group") or key in OF_COLUMNS)):
             raise InvalidRequest(
                 f"Column {name!r} is named by option {key!r} and cannot be {what}. Reset the option first."
+            )
+
+
+def _refuse_ranking(schema: TableSchema, name: str) -> None:
+    """Refuse to make a text of a column whose order tells which row of a key wins, or which value: texts have another one."""
+    options, own = schema.options, f"fields.{name}.aggregate-function"
+    functions = own if own in options else "fields.default-aggregate-function"
+    for key, value in options.items():
+        by = value if key == "sequence.field" else ""
+        if key.endswith(".sequence-group"):
+            by = key.removeprefix("fields.").removesuffix(".sequence-group")
+        is_extreme = key == functions and value.strip().lower() in ("max", "min")
+        if is_extreme or name in [part.strip() for part in by.split(",")]:
+            raise InvalidRequest(
+                f"Column {name!r} is named by option {key!r} and cannot be made a text, which has another order: other rows "
+                "would win. Add a column of the new type, and fill it."
             )
 
 

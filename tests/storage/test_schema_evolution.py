@@ -154,6 +154,11 @@ def test_moments_of_all_years_do_not_become_nanoseconds(catalog: Catalog, held: 
     [
         {"sequence.field": "n"},
         {"merge-engine": "aggregation", "fields.n.aggregate-function": "max"},
+        {
+            "merge-engine": "aggregation",
+            "fields.default-aggregate-function": "min",
+            "fields.t.aggregate-function": "max",
+        },
         {"merge-engine": "partial-update", "fields.n.sequence-group": "t"},
     ],
     ids=repr,
