@@ -66,14 +66,21 @@ class Branches:
 
     @outcome(_REPEAT)
     def create(
-        self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+        self,
+        name: str,
+        *,
+        tag: str | None = None,
+        snapshot_id: int | None = None,
+        empty: bool = False,
+        schema_id: int | None = None,
     ) -> TableStore:
         """Fork at a tag, at a snapshot, or (by default) at the latest state, or the version at which the table was opened;
-        `empty` takes the schema alone. Returns the branch as it was made.
+        `empty` takes the schema alone. `schema_id`: a schema that the table has had since, instead of that of the snapshot, or
+        of the latest one. Returns the branch as it was made.
 
-        Raises AlreadyExists if there is one of that name.
+        Raises AlreadyExists if there is one of that name, InvalidRequest for a schema that its snapshot is not of.
         """
-        made = make_branch(self, name, tag=tag, snapshot_id=snapshot_id, empty=empty)
+        made = make_branch(self, name, tag=tag, snapshot_id=snapshot_id, empty=empty, schema_id=schema_id)
         with outcome(f"Branch {name!r} is there."):
             show_branch(self, made)
         return made
@@ -280,7 +287,13 @@ def _refuse_main(name: str) -> None:
 
 @outcome(_REPEAT)
 def make_branch(
-    branches: Branches, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+    branches: Branches,
+    name: str,
+    *,
+    tag: str | None = None,
+    snapshot_id: int | None = None,
+    empty: bool = False,
+    schema_id: int | None = None,
 ) -> TableStore:
     """As `Branches.create`, without what lets readers see all rows of a branch, and writers write to it (`show_branch`)."""
     if tag is None and snapshot_id is None and branches._version is None and not empty:
@@ -288,15 +301,21 @@ def make_branch(
         return at_latest(
             store,
             lambda: named_version(store, None)[0],
-            lambda latest: create_branch(store, name, latest, latest_schema=True),
+            lambda latest: create_branch(store, name, latest, schema_id=_last_schema(store, latest, schema_id)),
         )
-    with draft_branch(branches, name, tag=tag, snapshot_id=snapshot_id, empty=empty) as give_name:
+    with draft_branch(branches, name, tag=tag, snapshot_id=snapshot_id, empty=empty, schema_id=schema_id) as give_name:
         return give_name()
 
 
 @contextmanager
 def draft_branch(
-    branches: Branches, name: str, *, tag: str | None = None, snapshot_id: int | None = None, empty: bool = False
+    branches: Branches,
+    name: str,
+    *,
+    tag: str | None = None,
+    snapshot_id: int | None = None,
+    empty: bool = False,
+    schema_id: int | None = None,
 ) -> Iterator[Callable[[], TableStore]]:
     """As `make_branch` of one of these, in the two steps of `drafted_branch`."""
     version = branches._version
@@ -313,8 +332,24 @@ def draft_branch(
             snapshot = named.snapshot
         elif not empty:
             snapshot, named = named_version(branches._store, snapshot_id if version is None else version)
-        with drafted_branch(branches._store, name, snapshot, named, latest_schema=empty) as give_name:
+        last = _last_schema(branches._store, snapshot, schema_id)
+        if last is None and snapshot is not None:
+            last = snapshot.schema_id
+        with drafted_branch(branches._store, name, snapshot, named, schema_id=last) as give_name:
             yield give_name
+
+
+def _last_schema(store: TableStore, snapshot: Snapshot | None, schema_id: int | None) -> int | None:
+    """The schema that was asked for. Raises InvalidRequest for one that the table has not, or that is older than the snapshot."""
+    if schema_id is None:
+        return None
+    least = 0 if snapshot is None else snapshot.schema_id
+    if schema_id < least or schema_id not in store.schemas.ids():
+        raise InvalidRequest(
+            f"A branch of {store.identifier} that begins here has schema {least} or a later one, not {schema_id}. Schemas: "
+            f"{', '.join(map(str, sorted(store.schemas.ids())))}."
+        )
+    return schema_id
 
 
 def show_branch(branches: Branches, made: TableStore) -> None:

@@ -13,7 +13,7 @@ from storage.engines.spark_reader import read_scan
 from ..session import Session
 from ..sql import Statements
 from ..sql.parsing import parse
-from ..sql.statements import CHANGES_OF_ROWS
+from ..sql.statements import CHANGES_OF_ROWS, makes_table_of_rows
 from ..warehouse.snapshot_properties import CODE_PROPERTY, PARTITIONS_PROPERTY, PLACE_PROPERTY, STATEMENT_PROPERTY
 from .commit_rows import commit_rows
 from .partition_context import PartitionContext
@@ -149,9 +149,11 @@ class Reproducer:
         if before is None and snapshot.id > 1:
             raise NotFound(f"Snapshot {snapshot.id - 1} of {table.identifier}, which was changed, has expired.")
         if before is None:
-            table.branches.create(name, empty=True)
+            table.branches.create(name, empty=True, schema_id=snapshot.schema_id)
         else:
-            table.branches.create(name, snapshot_id=before.id)
+            # What was altered in between, the snapshot has.
+            then = max(before.schema_id, snapshot.schema_id)
+            table.branches.create(name, snapshot_id=before.id, schema_id=then)
         try:
             yield table.on_branch(name)
         except BaseException:
@@ -184,6 +186,11 @@ def _refuse_other_statements(text: str, where: str) -> None:
         raise CorruptData(
             f"The statement that {where} records cannot be read, nothing of it was run: {error}"
         ) from None
+    if len(trees) == 1 and makes_table_of_rows(trees[0]):
+        raise InvalidRequest(
+            f"{where[0].upper()}{where[1:]} was made by CREATE OR REPLACE TABLE … AS, which made the table anew: only changes of "
+            "rows are made again. Compare it with the rows of its query."
+        )
     if len(trees) != 1 or not isinstance(trees[0], CHANGES_OF_ROWS):
         raise CorruptData(
             f"The statement that {where} records is no INSERT, DELETE, UPDATE or MERGE, nothing of it was run: {text[:200]!r}. "

@@ -67,6 +67,11 @@ if TYPE_CHECKING:
 CHANGES_OF_ROWS = (exp.Insert, exp.Delete, exp.Update, exp.Merge)
 
 
+def makes_table_of_rows(tree: exp.Expr) -> bool:
+    """Whether a statement makes a table with the rows of a query: CREATE TABLE … AS."""
+    return isinstance(tree, exp.Create) and isinstance(tree.expression, exp.Query)
+
+
 class Statements:
     """Runs statements for a session, one after the other."""
 

@@ -43,20 +43,20 @@ _ABANDONED_MS = 3_600_000
 
 
 def create_branch(
-    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, latest_schema: bool = False
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, schema_id: int | None
 ) -> TableStore:
     """Fork at a snapshot (with the tag that names it, if given); None makes an empty branch.
 
-    The branch has the snapshot's schema and those before, or all, the latest among them, if it is empty or `latest_schema`
-    is set. Raises AlreadyExists if there is one of that name, NotFound if the snapshot expires meanwhile.
+    `schema_id`: the last schema that the branch has; None: the latest there is. Raises AlreadyExists if there is one of that
+    name, NotFound if the snapshot expires meanwhile.
     """
-    with drafted_branch(store, name, snapshot, tag, latest_schema=latest_schema) as give_name:
+    with drafted_branch(store, name, snapshot, tag, schema_id=schema_id) as give_name:
         return give_name()
 
 
 @contextmanager
 def drafted_branch(
-    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, latest_schema: bool = False
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None = None, *, schema_id: int | None
 ) -> Iterator[Callable[[], TableStore]]:
     """As `create_branch`, in two steps: what a branch has is written where nobody looks, and what this gives gives it its
     name, for which no file is written. Without that nothing of it stays. On object stores the second step does all.
@@ -82,12 +82,12 @@ def drafted_branch(
 
     try:
         if snapshot is None:
-            with _draft(store, name, None, None, store.clock.unique_name(), latest_schema=latest_schema) as give_name:
+            with _draft(store, name, None, None, store.clock.unique_name(), schema_id=schema_id) as give_name:
                 yield partial(named, give_name)
         else:
             with (
                 held(store, snapshot, lambda hold: is_kept(store, snapshot, hold)),
-                _tagged_draft(store, name, snapshot, tag, latest_schema=latest_schema) as give_name,
+                _tagged_draft(store, name, snapshot, tag, schema_id=schema_id) as give_name,
             ):
                 yield partial(named, give_name)
     except NotFound:
@@ -111,7 +111,7 @@ def _refuse_closing(store: TableStore, snapshot: Snapshot | None) -> None:
 
 @contextmanager
 def _tagged_draft(
-    store: TableStore, name: str, snapshot: Snapshot, tag: Tag | None, *, latest_schema: bool
+    store: TableStore, name: str, snapshot: Snapshot, tag: Tag | None, *, schema_id: int | None
 ) -> Iterator[Callable[[], TableStore | None]]:
     """As `_draft`, with a tag where the branch is made; it goes again if there comes no branch."""
     identity = store.clock.unique_name()
@@ -126,7 +126,7 @@ def _tagged_draft(
         return branch
 
     try:
-        with _draft(store, name, snapshot, tag, identity, latest_schema=latest_schema) as given:
+        with _draft(store, name, snapshot, tag, identity, schema_id=schema_id) as given:
             yield give_name
     except BaseException as error:
         # It may be of another branch of a set.
@@ -140,7 +140,7 @@ def _tagged_draft(
 
 @contextmanager
 def _draft(
-    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, identity: str, *, latest_schema: bool
+    store: TableStore, name: str, snapshot: Snapshot | None, tag: Tag | None, identity: str, *, schema_id: int | None
 ) -> Iterator[Callable[[], TableStore | None]]:
     """Write a branch where nobody looks; gives what gives it its name, None if somebody else has taken that meanwhile."""
     file_io, root = store.file_io, store.paths.root
@@ -157,7 +157,7 @@ def _draft(
     own = Witness(paths.metadata_root, paths.origin, origin_content(origin))
 
     def write() -> None:
-        _write(store, paths, final, own, identity, snapshot, tag, latest_schema=latest_schema)
+        _write(store, paths, final, own, identity, snapshot, tag, schema_id=schema_id)
 
     def give_name() -> TableStore | None:
         asked.append(True)
@@ -192,7 +192,7 @@ def _write(
     snapshot: Snapshot | None,
     tag: Tag | None,
     *,
-    latest_schema: bool,
+    schema_id: int | None,
 ) -> None:
     """Write what a branch has, but its ORIGIN."""
     file_io = store.file_io
@@ -207,12 +207,12 @@ def _write(
         for tag_name, tagged in named.items():
             file_io.create_exclusively(paths.tag(tag_name), tagged.to_json(f"tag-{tag_name}").encode(), of=own)
     schema_ids = store.schemas.ids()
-    if snapshot is not None and not latest_schema:
-        schema_ids = [schema_id for schema_id in schema_ids if schema_id <= max(snapshot.schema_id, 0)]
+    if schema_id is not None:
+        schema_ids = [known for known in schema_ids if known <= max(schema_id, 0)]
     try:
         schemas = {
-            schema_id: with_generation(file_io, paths.schema(schema_id), own_schema(file_io, store.paths, schema_id))
-            for schema_id in reversed(schema_ids)
+            known: with_generation(file_io, paths.schema(known), own_schema(file_io, store.paths, known))
+            for known in reversed(schema_ids)
         }
     except NotFound:
         # Main has been replaced, and what it was is dropped.
@@ -221,9 +221,9 @@ def _write(
         else:
             _take_away(store, final, own)
         raise
-    for schema_id, content in schemas.items():
+    for known, content in schemas.items():
         # With the last of them, the branch is there.
-        _create_schema(store, paths, schema_id, content, own)
+        _create_schema(store, paths, known, content, own)
 
 
 def _create_schema(store: TableStore, paths: TablePaths, schema_id: int, content: bytes, own: Witness) -> None:

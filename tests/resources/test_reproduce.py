@@ -112,6 +112,34 @@ def test_statements_of_every_kind_are_made_again(
     assert [str(ref) for ref in upstream] == ["shop.copies@2", "shop.copies@3", "shop.orders@1"]
 
 
+@pytest.mark.parametrize("name", ["m@1", "m@2", "k@1", "k@2"])
+def test_a_snapshot_beside_a_change_of_columns_is_made_again_under_its_own(
+    session: Session, reproduce: Callable[..., Reproduction], name: str
+) -> None:
+    session.sql(
+        "CREATE TABLE raw.s (id INT, v INT); INSERT INTO raw.s VALUES (1, 5); "
+        "CREATE TABLE raw.m AS SELECT id, v FROM raw.s; ALTER TABLE raw.m ADD COLUMN w INT; "
+        "INSERT INTO raw.m SELECT id, v, 7 FROM raw.s; ALTER TABLE raw.m ADD COLUMN later INT; "
+        "CREATE TABLE raw.k (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1'); "
+        "INSERT INTO raw.k SELECT id, v FROM raw.s; ALTER TABLE raw.k RENAME COLUMN v TO x; "
+        "UPDATE raw.k SET x = 6 WHERE id = 1",
+        "duckdb",
+    )
+    assert reproduce(f"raw.{name}").comparison.identical
+
+
+def test_a_table_that_was_made_anew_with_its_rows_is_no_change_of_them(
+    session: Session, reproduce: Callable[..., Reproduction]
+) -> None:
+    session.sql(
+        "CREATE TABLE raw.s (id INT); INSERT INTO raw.s VALUES (1); CREATE TABLE raw.m AS SELECT id FROM raw.s; "
+        "CREATE OR REPLACE TABLE raw.m AS SELECT id + 1 AS id FROM raw.s",
+        "duckdb",
+    )
+    with pytest.raises(InvalidRequest, match=r"Snapshot 2 of raw\.m was made by CREATE OR REPLACE TABLE … AS"):
+        reproduce("raw.m@2")
+
+
 def test_what_cannot_be_made_again_is_explained(
     session: Session, reproduce: Callable[..., Reproduction], materialize: Callable[..., Any]
 ) -> None:

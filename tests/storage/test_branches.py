@@ -398,3 +398,22 @@ def test_nulls_of_a_branch_do_not_come_to_a_main_that_takes_none_by_its_replacem
     fix.compact(full=True)
     table.branches.replace_main("fix", discard_main=True)
     assert (7, "none") in rows(catalog.table(name))
+
+
+def test_a_branch_has_the_schema_that_is_asked_for(catalog: Catalog) -> None:
+    table = catalog.create_table("d.altered", pa.schema([("id", pa.int32())]))
+    table.write(pa.table({"id": pa.array([1], pa.int32())}))
+    for name in ("a", "b"):
+        table = table.alter(AddColumn(name, "INT"))
+    table.write(pa.table({"id": pa.array([2], pa.int32()), "a": [1], "b": [2]}))
+    columns = {}
+    for number in (0, 1, 2):
+        table.branches.create(f"at{number}", snapshot_id=1, schema_id=number)
+        table.branches.create(f"empty{number}", empty=True, schema_id=number)
+        columns[number] = [table.on_branch(f"{kind}{number}").schema.column_names for kind in ("at", "empty")]
+        assert table.on_branch(f"at{number}").to_arrow()["id"].to_pylist() == [1]
+    assert columns == {0: [["id"]] * 2, 1: [["id", "a"]] * 2, 2: [["id", "a", "b"]] * 2}
+    for wrong in ({"snapshot_id": 2, "schema_id": 1}, {"schema_id": 3}, {"empty": True, "schema_id": 7}):
+        with pytest.raises(InvalidRequest, match=r"has schema \d or a later one, not \d\. Schemas: 0, 1, 2"):
+            table.branches.create("other", **wrong)  # type: ignore[arg-type]
+    assert "other" not in table.branches.names()
