@@ -203,8 +203,10 @@ def _partitions_added(table: Table, partitions: list[dict[str, str]], if_not_exi
             raise InvalidRequest(
                 f"A partition of {table.identifier} has values of all its partition columns: {', '.join(columns) or 'none'}."
             )
-    there = [partition for partition in partitions if _is_there(table, partition)]
-    if there and not if_not_exists:
+        # Also where it does not matter whether it is there: a value that is none is refused.
+        table.partition_values(partition)
+    there = [] if if_not_exists else [partition for partition, held in _held(table, partitions) if held]
+    if there:
         raise AlreadyExists(
             f"{table.identifier} has the partition {_written(there[0])} already. IF NOT EXISTS lets it be."
         )
@@ -215,15 +217,19 @@ def _written(partition: dict[str, str]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in partition.items())
 
 
-def _is_there(table: Table, partition: dict[str, str]) -> bool:
-    """Whether there is a partition of these values of some columns or all."""
-    values = table.partition_values(partition)
-    return any(values.items() <= table.partition_values(held).items() for held in table.partitions())
+def _held(table: Table, partitions: list[dict[str, str]]) -> list[tuple[dict[str, str], bool]]:
+    """With each of some values of some columns or all, whether there is a partition that has them."""
+    known = [table.partition_values(held) for held in table.partitions()]
+    wanted = [table.partition_values(partition) for partition in partitions]
+    return [
+        (partition, any(values.items() <= held.items() for held in known))
+        for partition, values in zip(partitions, wanted, strict=True)
+    ]
 
 
 def _partitions_dropped(table: Table, partitions: list[dict[str, str]], if_exists: bool) -> Result:
-    missing = [partition for partition in partitions if not _is_there(table, partition)]
-    if missing and not if_exists:
+    missing = [] if if_exists else [partition for partition, held in _held(table, partitions) if not held]
+    if missing:
         raise NotFound(
             f"{table.identifier} has no such partition, {_written(missing[0])}; nothing is dropped. IF EXISTS lets it be."
         )

@@ -110,7 +110,7 @@ class Scan:
         with metrics.timed(metrics.PLAN_DURATION, table=table):
             splits = self._plan()
         if metrics.is_metered():
-            files = [file for split in splits for section in split.sections for file in section.files]
+            files = [file for split in splits for file in split.files]
             metrics.take(metrics.PLAN_FILES, len(files), table=table)
             metrics.take(metrics.PLAN_ROWS, sum(file.row_count for file in files), table=table)
             metrics.take(metrics.PLAN_BYTES, sum(file.size_bytes for file in files), table=table)

@@ -74,7 +74,7 @@ class Split:
     def row_count_unmerged(self) -> int:
         """Rows in the files that are not marked as deleted: an upper bound, if it is not exact."""
         deleted = sum(vector.cardinality or 0 for vector in self.deletion_vectors.values())
-        return sum(file.row_count for section in self.sections for file in section.files) - deleted
+        return sum(file.row_count for file in self.files) - deleted
 
     @property
     def can_be_read_natively(self) -> bool:

@@ -49,7 +49,7 @@ def splits_told_by_keys(splits: Iterable[Split]) -> list[Split]:
     chosen: list[Split] = []
     row_count = file_count = 0
     for of_place in places.values():
-        files = {file.name: file for split in of_place for section in split.sections for file in section.files}
+        files = {file.name: file for split in of_place for file in split.files}
         rows = sum(file.row_count for file in files.values())
         if row_count + rows > MOST_ROWS or file_count + len(files) > MOST_FILES:
             continue

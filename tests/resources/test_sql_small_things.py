@@ -236,6 +236,7 @@ def test_an_overflow_is_an_error_wherever_it_stands(sql: Sql, computed: str) -> 
         ("CREATE TABLE u (a INT) PARTITIONED BY ()", "names no column"),
         ("ALTER TABLE days ADD COLUMN x INT COMMENT 'a' COMMENT 'b'", "COMMENT of column 'x' is given twice"),
         ("ALTER TABLE days ADD PARTITION (d = 'nonsense')", "'nonsense' is not a value of type DATE"),
+        ("ALTER TABLE days ADD IF NOT EXISTS PARTITION (d = 'nonsense')", "'nonsense' is not a value of type DATE"),
         ("SET pipeline.name = NULL", "RESET 'key'"),
         ("ALTER TABLE days SET ('bucket' = NULL)", "NULL is no value"),
         ("ALTER TABLE days ALTER COLUMN a COMMENT NULL", "a comment is a text"),
