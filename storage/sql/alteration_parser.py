@@ -53,7 +53,7 @@ class AlterationParser(TypeParser):
         view = self._table()
         exists = False
         values: Any = None
-        if self._match_text_seq("AS"):
+        if self._match_text_seq("AS") or self._match_texts(("SELECT", "TABLE", "VALUES", "FROM"), advance=False):
             action, values = "as", self._parse_statement()
         elif self._match_text_seq("RENAME", "TO"):
             action, values = "rename to", self._table()
@@ -150,6 +150,12 @@ class AlterationParser(TypeParser):
     def _alter_column(self) -> tuple[str, Any]:
         self._match_text_seq("COLUMN")
         name = self._path()
+        action = self._column_action(name)
+        if self._is(TokenType.COMMA):
+            self.raise_error("ALTER COLUMN changes one column: write an ALTER TABLE for each", self._curr)
+        return action
+
+    def _column_action(self, name: str) -> tuple[str, Any]:
         if self._match_text_seq("DROP", "NOT", "NULL"):
             return "drop not null", name
         if self._match_text_seq("SET", "NOT", "NULL"):
@@ -168,8 +174,6 @@ class AlterationParser(TypeParser):
         kind = self._parse_types(schema=True)
         if kind is None:
             self.raise_error("Expected a type, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER")
-        if self._is(TokenType.COMMA):
-            self.raise_error("ALTER COLUMN changes one column: write an ALTER TABLE for each")
         return "type", (name, kind)
 
 

@@ -387,8 +387,9 @@ class _Parser(OthersParser):
         return list(zip(texts[::2], texts[1::2], strict=True))
 
     def _parse_version(self) -> Any:
-        """VERSION AS OF 3 | tag | 'tag' | branch.tag | branch-name.tag-name"""
+        """[FOR] VERSION AS OF 3 | tag | 'tag' | branch.tag | branch-name.tag-name, [FOR] TIMESTAMP AS OF moment"""
         start = self._index
+        self._match_text_seq("FOR")
         if self._match_texts(("VERSION", "SYSTEM_VERSION")) and self._match_text_seq("AS", "OF"):
             words: list[Token] = []
             while (
@@ -404,6 +405,8 @@ class _Parser(OthersParser):
                 self.raise_error("Expected a snapshot id, a tag, or branch.tag")
             version = exp.Literal.string(joined(words))
             return self.expression(exp.Version(this="VERSION", kind="AS OF", expression=version))
+        if self._match_texts(("TIMESTAMP", "SYSTEM_TIME")) and self._match_text_seq("AS", "OF"):
+            return self.expression(exp.Version(this="TIMESTAMP", kind="AS OF", expression=self._parse_bitwise()))
         self._retreat(start)
         return super()._parse_version()
 

@@ -162,6 +162,20 @@ class OthersParser(AddedParser):
                 self._refuse_here(f"{word} APPLY is not known in Spark's SQL: write {instead}")
         return super()._parse_join(*arguments, **named)
 
+    def _parse_lateral(self) -> exp.Lateral | None:
+        """LATERAL VIEW, also without AS before its columns."""
+        lateral: exp.Lateral | None = super()._parse_lateral()
+        alias = lateral.args.get("alias") if lateral is not None and lateral.args.get("view") else None
+        if isinstance(alias, exp.TableAlias) and not alias.args.get("columns") and self._is(TokenType.VAR):
+            alias.set("columns", self._parse_csv(self._parse_id_var))
+        return lateral
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query | None:
+        """Each |> works on the rows of the one before, which sqlglot puts into one SELECT."""
+        if self._is(TokenType.PIPE_GT):
+            self._refuse_here("|> is not known here: write SELECT … FROM (SELECT … FROM t) for each step")
+        return query
+
     def _parse_window(self, *arguments: Any, **named: Any) -> Any:
         words = [token.text.upper() for token in self._tokens[self._index : self._index + 3]]
         if words[:2] == ["FILTER", "("] and words[2:] != ["WHERE"]:

@@ -34,6 +34,9 @@ class SnaplineTokenizer(Databricks.Tokenizer):
                     f"0x{token.text} in line {token.line} is no number in Spark's SQL: x'{token.text}' are bytes, and a number "
                     "is written with decimal digits."
                 )
+            if token.token_type == TokenType.NOT:
+                # Where words are compared, `!` is the word too: IF ! EXISTS, SET ! NULL.
+                token.text = "NOT"
             if token.token_type == TokenType.L_PAREN and tokens and tokens[-1].token_type == TokenType.WINDOW:
                 # The function: the clause goes on with a name.
                 tokens[-1].token_type = TokenType.VAR
