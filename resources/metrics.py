@@ -28,10 +28,16 @@ def check_metrics(name: str, text: str) -> None:
 
 def start_metrics(place: str) -> None:
     """Send what this process measures from now on to a place, `otlp` or `console`: once a minute (OTEL_METRIC_EXPORT_INTERVAL),
-    and at its end. Done once in a process. Raises Unsupported where OpenTelemetry is not installed.
+    and at its end. Done once in a process. Raises InvalidRequest for a second place, Unsupported where OpenTelemetry is not
+    installed.
     """
-    if not place or _started:
+    if not place or place in _started:
         return
+    if _started:
+        raise InvalidRequest(
+            f"SNAPLINE_METRICS: the metrics of this process go to {', '.join(_started)} already, and not to {place} too. Begin "
+            "another process, or name one place."
+        )
     # Only those who want metrics pay for the import of OpenTelemetry.
     try:
         _started[place] = _provider(_reader(place))

@@ -83,7 +83,8 @@ class Options:
                     values[declared.name] = READERS[declared.metadata["kind"]](texts[key])
                 except (InvalidRequest, ValueError) as error:
                     kind = declared.metadata["kind"]
-                    raise InvalidRequest(f"Option {key!r} = {texts[key]!r} is not a {kind}: {error}") from None
+                    reason = f": {error}" if isinstance(error, InvalidRequest) else "."
+                    raise InvalidRequest(f"Option {key!r} = {texts[key]!r} is not a {kind}{reason}") from None
         return cls(**values)
 
     @classmethod

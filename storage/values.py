@@ -28,6 +28,7 @@ _NANOS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LARGEST_EXPONENT = 40
 # Doubles from here on are infinite as single-precision numbers.
 _ABOVE_SINGLES = float((2**25 - 1) * 2**103)
+_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _SECOND_FRACTION = re.compile(r":\d\d([.,](\d{1,30}))(?!\d)")
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -170,7 +171,7 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
         return literal.encode() if isinstance(literal, str) else bytes(literal)
     if data_type.root == "DATE":
         if isinstance(literal, str):
-            literal = dt.date.fromisoformat(literal.strip())
+            literal = _day(literal.strip())
         if isinstance(literal, dt.datetime):
             if literal.time() != dt.time():
                 raise ValueError("it has a time of day")
@@ -183,6 +184,14 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
     if data_type.is_timestamp:
         return _whole(_timestamp_nanos(literal, data_type), data_type)
     raise ValueError("comparison with nested values is not supported")
+
+
+def _day(text: str) -> dt.date:
+    """The day of `2024-05-01`, or `2024-5-1`."""
+    match = _DAY.fullmatch(text)
+    if match is None:
+        raise ValueError("write a day, as in 2024-05-01")
+    return dt.date(*map(int, match.groups()))
 
 
 def _fits_single(number: float, data_type: DataType) -> bool:

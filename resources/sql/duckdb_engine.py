@@ -224,7 +224,9 @@ def _cast_to(rows: pa.Table, fields: Sequence[pa.Field], subject: str, filled: C
                 rows = connection.sql(text).to_arrow_table().rename_columns(rows.column_names)
         except duckdb.Error as error:
             said = re.sub(r'\bcolumn "?c(\d+)"?', lambda match: f"column {fields[int(match[1])].name}", failure(error))
-            raise InvalidRequest(f"{subject} cannot hold the values: {said}") from None
+            # Spark stores NULL for what is no number, and Infinity for what is too large for a FLOAT.
+            advice = f" {_OTHER_ENGINE}" if re.search(r'"-?(nan|inf)|type FLOAT', said) else ""
+            raise InvalidRequest(f"{subject} cannot hold the values: {said.rstrip('.')}.{advice}") from None
     columns = []
     for field, column in zip(fields, rows.columns, strict=True):
         try:

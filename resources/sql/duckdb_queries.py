@@ -235,7 +235,7 @@ class _Queries:
             value, name = (
                 (projection.this, projection.alias)
                 if isinstance(projection, exp.Alias)
-                else (projection, column_name(projection))
+                else (projection, column_name(projection) or "''")
             )
             typed = compiler.of(value)
             if value.find(exp.AggFunc) is not None:

@@ -169,14 +169,17 @@ class Look:
             ["key", "value"], [option for option in options if keys is None or option[0] in keys]
         )
 
-    def describe(self, node: DescribeTable) -> Act:
-        """DESCRIBE: the columns of a table or view, a row each; with EXTENDED, or a partition, properties by name."""
+    def describe(self, node: DescribeTable, as_read: Callable[[exp.Table, View], View]) -> Act:
+        """DESCRIBE: the columns of a table or view, a row each; with EXTENDED, or a partition, properties by name.
+
+        `as_read`: a view with the types that it has now.
+        """
         place = node.this
         view = self._names.view(place)
         if view is not None:
             long = bool(node.args.get("extended"))
             names = ["kind", "name", "value"] if long else ["name", "type", "null", "key", "partition", "comment"]
-            return lambda: rows_result(names, described_view(view, long))
+            return lambda: rows_result(names, described_view(as_read(place, view), long))
         topic = self._names.kafka(self._names.place(place))
         if topic is not None:
             is_long = bool(node.args.get("extended"))

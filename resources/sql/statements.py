@@ -191,7 +191,7 @@ class Statements:
             case Show():
                 return look.show(tree, lambda: engine().functions())
             case DescribeTable():
-                return look.describe(tree)
+                return look.describe(tree, lambda node, view: self._views.as_read(node, view, engine().columns_of))
             case Call():
                 catalog, name, arguments = *_procedure(tree.this), tree.expressions
                 reach = self._reach(catalog or self.settings.catalog)

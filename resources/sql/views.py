@@ -5,6 +5,7 @@ Its text may be anybody's, so that it is checked whenever it is read (`storage.s
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -97,6 +98,23 @@ class ViewStatements:
             return Result(f"Created view {name.name} until the session ends.")
 
         return act
+
+    def as_read(self, node: exp.Table, view: View, columns_of: Callable[[Query], pa.Schema]) -> View:
+        """A view with the types that its rows have now, for tables below may have others than when it was made; as it was made
+        if it cannot be read any more.
+        """
+        named = node.copy()
+        try:
+            schema = columns_of(
+                self._prepare(exp.select(*(_column(column.name) for column in view.columns)).from_(named))
+            )
+            columns = [
+                ViewColumn.of(column.name, field.type, column.comment)
+                for column, field in zip(view.columns, schema, strict=True)
+            ]
+        except StorageError:
+            return view
+        return replace(view, columns=tuple(columns))
 
     def drop(self, node: exp.Drop) -> Act:
         """DROP VIEW, of one or several, temporary ones too. Raises NotFound without IF EXISTS, InvalidRequest for a table or what

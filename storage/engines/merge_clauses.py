@@ -124,7 +124,8 @@ def check_clauses(schema: TableSchema, source_columns: Sequence[str], clauses: S
             missing = [name for name in schema.column_names if name not in source_columns]
             if missing:
                 raise InvalidRequest(
-                    f"The source lacks {', '.join(missing)}. Its columns: {', '.join(source_columns)}. Give `values`."
+                    f"The source lacks {', '.join(missing)}. Its columns: {', '.join(source_columns)}. Say what each column "
+                    "gets: in SQL UPDATE SET a = s.x, or INSERT (a) VALUES (s.x), in Python `values`."
                 )
 
 

@@ -105,7 +105,9 @@ FUNCTIONS_NOT_KNOWN = {
 }
 
 _EVOLUTION = "ALTER TABLE … ADD COLUMN first"
-_READ_CHANGES = "a streaming INSERT follows changes, and `table.changes(1, 2)` of the library reads those between two snapshots"
+_READ_CHANGES = (
+    "a streaming INSERT follows changes, and `table.changes(1, 2)` of the library reads those between two snapshots"
+)
 _LATE = "a watermark is declared in CREATE TABLE: WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _NEAREST = "a join takes a condition with ON"
 # Clauses of Spark, by the words at which the parser stops or those before: what it says of them names no clause.
@@ -115,7 +117,7 @@ CLAUSES_NOT_KNOWN: dict[tuple[str, ...], str] = {
     ("WITH", "SCHEMA", "EVOLUTION"): _EVOLUTION,
     ("REPLACE", "ON"): "INSERT INTO t REPLACE WHERE …, or MERGE INTO",
     ("REPLACE", "USING"): "INSERT INTO t REPLACE WHERE …, or MERGE INTO",
-    ("IF", "NOT", "EXISTS"): "leave it out; a condition is a query of its own",
+    ("IF", "NOT", "EXISTS"): "a partition that is there is overwritten; leave it out, or ask SHOW PARTITIONS first",
     ("LOCATION",): "partitions lie in the table's own directory",
     ("PURGE",): "files go with the snapshots that need them; leave it out",
     ("RENAME", "TO", "PARTITION"): "UPDATE t SET the column of the partition",

@@ -169,6 +169,11 @@ def _partition_column(definition: TableDefinition, key: exp.Expr, numbers: "coun
     if isinstance(key, exp.ColumnDef):
         _column(definition, key, numbers)
     _refuse_text(key)
+    if not isinstance(key, exp.ColumnDef | exp.Identifier | exp.Column):
+        raise InvalidRequest(
+            f"PARTITIONED BY takes columns, and {shown(key)} is none: make it a column of its own. Buckets are options: "
+            "'bucket' = '4', 'bucket-key' = 'a'."
+        )
     return key.name
 
 

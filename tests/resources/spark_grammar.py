@@ -143,7 +143,9 @@ class Grammar:
             yield from ((step.target, step, True) for step in self.steps[state])
 
     def _backwards(self, state: int, rule: int) -> Iterator[tuple[int, Step, bool]]:
-        yield from ((other, step, False) for other, step in self._reached_by.get(state, ()) if self.rule_of[other] == rule)
+        yield from (
+            (other, step, False) for other, step in self._reached_by.get(state, ()) if self.rule_of[other] == rule
+        )
 
     @cached_property
     def _reached_by(self) -> dict[int, list[tuple[int, Step]]]:

@@ -135,6 +135,14 @@ def test_metrics_that_cannot_be_are_refused_in_a_line(tmp_path: Path, code: str,
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_second_place_is_refused(tmp_path: Path) -> None:
+    code = "from resources.metrics import start_metrics; start_metrics('console'); start_metrics('console'); "
+    assert run(tmp_path, "table", "list", code=code, SNAPLINE_METRICS="console").returncode == 0
+    done = run(tmp_path, "table", "list", code=code, SNAPLINE_METRICS="otlp")
+    assert done.returncode == 2
+    assert "go to console already, and not to otlp too" in done.stderr
+
+
 def test_the_page_on_deploying_names_all_of_them() -> None:
     page = (ROOT / "docs" / "deploy.md").read_text()
     for metric in METRICS:

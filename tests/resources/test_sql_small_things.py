@@ -288,3 +288,45 @@ def test_the_default_database_is_quoted_in_duckdbs_own_sql(session: Session) -> 
     session.sql("CREATE TABLE words (id INT)", "duckdb")
     with pytest.raises(StorageError, match='write the database as "default", in double quotes'):
         run_query(session, "SELECT * FROM default.words")
+
+
+def test_a_text_without_letters_needs_no_name(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v STRING); INSERT INTO t SELECT 1, ''")
+    assert sql("SELECT id, '' FROM t") == [(1, "")]
+
+
+def test_a_day_of_a_partition_is_written_as_spark_reads_it(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, d DATE) PARTITIONED BY (d); INSERT INTO t PARTITION (d = '2024-1-2') VALUES (1)")
+    assert len(sql("SHOW PARTITIONS t PARTITION (d = '2024-1-2')")) == 1
+    sql("ALTER TABLE t DROP PARTITION (d = '2024-1-2')")
+    assert sql("SELECT * FROM t") == []
+    with pytest.raises(InvalidRequest, match="'2024-1' is not a value of type DATE: write a day, as in 2024-05-01"):
+        sql("ALTER TABLE t DROP PARTITION (d = '2024-1')")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE TABLE u (id INT) WITH ('bucket' = 'abc')", r"Option 'bucket' = 'abc' is not a whole number\.$"),
+        (
+            "CREATE TABLE u (id INT) PARTITIONED BY (bucket(2, id))",
+            "PARTITIONED BY takes columns, and BUCKET.2, id. is none",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+            "The source lacks v. Its columns: id. Say what each column gets: in SQL UPDATE SET a = s.x",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_the_statement(sql: Sql, statement: str, message: str) -> None:
+    sql("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED)")
+    with pytest.raises(InvalidRequest, match=message):
+        sql(statement)
+
+
+@pytest.mark.parametrize("value", ["CAST('NaN' AS DOUBLE), 1", "1, 1E300"])
+def test_duckdb_says_which_engine_stores_what_it_cannot(session: Session, value: str) -> None:
+    session.sql("CREATE TABLE t (d DECIMAL(5, 0), f FLOAT)", "duckdb")
+    with pytest.raises(InvalidRequest, match=r"cannot hold the values: .* Use the engine spark\.$"):
+        session.sql(f"INSERT INTO t VALUES ({value})", "duckdb")
+    session.sql(f"INSERT INTO t VALUES ({value})", "spark")

@@ -282,3 +282,12 @@ def test_all_of_several_are_dropped_or_none(shop: Sql, session: Session) -> None
 def test_a_database_that_is_there_is_not_created(sql: Sql) -> None:
     assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Created database fresh."
     assert sql("CREATE DATABASE IF NOT EXISTS fresh") == "Database fresh is there already; it stays as it is."
+
+
+def test_a_view_is_described_as_it_is_read_now(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, v INT); CREATE VIEW w AS SELECT id, v FROM t")
+    sql("CREATE OR REPLACE TABLE t AS SELECT 1 AS id, DATE'2024-01-01' AS v")
+    assert [row[:2] for row in sql("DESCRIBE w")] == [("id", "INT"), ("v", "DATE")]
+    # What cannot be read is described as it was made.
+    sql("ALTER TABLE t DROP COLUMN v")
+    assert [row[:2] for row in sql("DESCRIBE w")] == [("id", "INT"), ("v", "INT")]
