@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from storage import Catalog, CorruptData, NotFound, Snapshot, Table
+from storage import Catalog, CorruptData, NotFound, Snapshot, Table, progress_of_each
 
 from .current_names import CurrentNames
 from .entities import JobStartup
@@ -25,12 +25,14 @@ def rebuild(catalog: Catalog, recorder: LineageRecorder) -> int:
     names = CurrentNames(catalog)
     commits: list[Commit] = []
     read: list[tuple[Table, list[Snapshot]]] = []
-    for name in catalog.tables():
+    for name in progress_of_each(catalog.tables(), "lineage", "tables read"):
         try:
             table = catalog.table(name)
             branches = [table, *(table.on_branch(branch) for branch in table.branches.names())]
             histories = [(branch, branch.snapshots.all()) for branch in branches]
-            made = [each for branch, snapshots in histories for each in commits_of(branch, snapshots, recorder, names)]
+            made = [
+                commit for branch, snapshots in histories for commit in commits_of(branch, snapshots, recorder, names)
+            ]
             commits += [*made, *as_branch(table, made)]
         except CorruptData as error:
             # It concerns no other table.

@@ -65,6 +65,7 @@ from .option_checks import check_option_of_log, check_table_options
 from .option_texts import parse_duration_ms
 from .options import TableOptions
 from .options_without_effect import refuse_without_effect, with_an_effect
+from .progress import Tell, progress_of, progress_of_each, progress_text, watched_by
 from .publications.open_publication import OpenPublication
 from .read.metadata_columns import METADATA_COLUMNS, metadata_field, metadata_of
 from .read.predicate import Predicate
@@ -159,6 +160,7 @@ __all__ = [
     "TableOptions",
     "TagName",
     "TakenNewest",
+    "Tell",
     "TopicRange",
     "Unfinished",
     "Unpublished",
@@ -195,6 +197,9 @@ __all__ = [
     "parse_duration_ms",
     "parse_type",
     "plain_secrets",
+    "progress_of",
+    "progress_of_each",
+    "progress_text",
     "refers_to_environment",
     "refuse_other_urls",
     "refuse_without_effect",
@@ -207,6 +212,7 @@ __all__ = [
     "shown_options",
     "taken_newest",
     "version_of_options",
+    "watched_by",
     "whole_number",
     "with_an_effect",
     "written_options",

@@ -17,7 +17,7 @@ from .log.definition import refuse_rescale
 from .maintain.beside_publication import beside
 from .maintain.check import check_table
 from .maintain.compact_in_tries import TRIES, compact_in_tries
-from .maintain.compaction import Progress, Run
+from .maintain.compaction import Run
 from .maintain.expire import Removal, Retention, expire_snapshots, retention_of
 from .maintain.expire_partitions import expired_partitions, refuse_written_since
 from .maintain.findings import BrokenInvariant
@@ -55,7 +55,6 @@ class TableMaintenance(TableReading):
         full: bool = True,
         outdated: bool = False,
         partition: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
         run: Run | None = None,
     ) -> Snapshot | None:
         """Merge the files of every bucket (or of a partition's) so that reading is cheap; rows do not change.
@@ -83,7 +82,6 @@ class TableMaintenance(TableReading):
             outdated=outdated,
             wanted=wanted,
             listeners=self._listeners,
-            progress=progress,
             run=run,
         )
         self._store.troubles.clear_if(COMPACTION, trouble)

@@ -6,7 +6,6 @@ Each is written once, as a function with typed parameters. `snapline …` and `C
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
@@ -17,20 +16,17 @@ from ..warehouse.warehouse_session import WarehouseSession
 from .kinds import Kind
 from .outcome import Outcome
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True)
 class Reach:
-    """What actions work on: the session, the current catalog, how tables are opened by name, what a name is in full (database and
-    table), and how work that takes long is shown.
+    """What actions work on: the session, the current catalog, how tables are opened by name, and what a name is in full
+    (database and table).
     """
 
     session: WarehouseSession
     catalog: str
     table: Callable[[str], Table]
     full_name: Callable[[str], str] = str
-    progress: Callable[[str], AbstractContextManager[Progress]] = lambda label: nullcontext(lambda done, total: None)
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,8 @@ def compact(
     before = opened.system_table("files").num_rows
     facts: dict[str, Any] = {"table": table, "files_before": before}
     full = not triggers and compact_strategy != "minor"
-    with reach.progress("buckets") as progress:
-        chosen: list[Mapping[str, str] | None] = [*partitions] if partitions else [None]
-        made = [
-            opened.compact(full=full, outdated=outdated, partition=partition, progress=progress) for partition in chosen
-        ]
+    chosen: list[Mapping[str, str] | None] = [*partitions] if partitions else [None]
+    made = [opened.compact(full=full, outdated=outdated, partition=partition) for partition in chosen]
     newest = next((each for each in reversed(made) if each is not None), None)
     if newest is None:
         return Outcome(f"{table} needs no compaction.", facts=facts | {"snapshot": None, "files": before})

@@ -8,6 +8,7 @@ import dagster as dg
 from storage import CommitConflict, InvalidRequest, Table
 
 from .declared import check_types, named_tables
+from .run_progress import progress_in_log
 from .tables import TablesResource
 
 
@@ -42,7 +43,9 @@ def upkeep_schedule(
         rows: list[dg.TableRecord] = []
         for table_name in names:
             try:
-                rows.append(dg.TableRecord({"table": table_name, **_look_after(tables.session.table(table_name))}))
+                with progress_in_log(context.log):
+                    done = _look_after(tables.session.table(table_name))
+                rows.append(dg.TableRecord({"table": table_name, **done}))
             except Exception:
                 context.log.exception(f"{table_name} could not be looked after")
                 failed.append(table_name)

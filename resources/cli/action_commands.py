@@ -1,11 +1,9 @@
 """Commands made from actions: `snapline tag create T name`, and the older `snapline create-tag T --name name`."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
-from rich.progress import Progress
 
 from ..actions import ACTIONS, Action, Parameter, Reach
 from ..session import Session
@@ -13,7 +11,6 @@ from ..warehouse.catalogs import CATALOG_NAME
 from .completion import names_for
 from .output import format_option, print_outcome
 from .parameters import Command
-from .rendering import console
 
 
 def add_actions(cli: click.Group, groups: Mapping[str, click.Group]) -> None:
@@ -61,7 +58,7 @@ def _callback(action: Action, given_as: Mapping[str, Parameter], *, as_alias: bo
             else parameter.value(texts[name], _label(name, parameter, as_alias=as_alias))
             for name, parameter in given_as.items()
         }
-        reach = Reach(session, CATALOG_NAME, session.table, progress=_progress)
+        reach = Reach(session, CATALOG_NAME, session.table)
         spelt = {parameter.name: _label(name, parameter, as_alias=as_alias) for name, parameter in given_as.items()}
         print_outcome(action.carry_out(reach, values, spelt), form)
 
@@ -105,11 +102,3 @@ def _metavar(parameter: Parameter) -> str:
     name = parameter.name.upper()
     text = text if parameter.name in ("table", "tables") else name
     return text if parameter.required else f"[{text}]"
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal."""
-    with Progress(console=console(), transient=True, disable=not console().is_terminal) as bar:
-        task = bar.add_task(label)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -6,12 +6,19 @@ from typing import Any
 
 import click
 
+from .progress import bars
+
 # Ports of TCP that a server can be given.
 PORT = click.IntRange(1, 65535)
 
 
 class Command(click.Command):
     """What every command of `snapline` is: an option is given once, unless it is declared to be repeated."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry the command out, and show on a terminal how far long work has come."""
+        with bars():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments. Raises click.UsageError for an option that is given twice, where Click takes the last value."""

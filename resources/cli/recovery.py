@@ -26,6 +26,7 @@ from ..session import Session
 from .error_log import errors_into
 from .output import format_option, print_listing, print_outcome, say_unknown
 from .parameters import OrderedGroup, Timestamp
+from .progress import RUNNING, beside
 from .rendering import console, print_rows, say
 
 branch_argument = click.argument("branch")
@@ -163,7 +164,8 @@ def _backfill(session: Session, recovery: Recovery, form: str) -> int:
     with (
         errors_into(session.settings.home / "recovery.log"),
         dagster_instance(session.settings) as instance,
-        out.status("running …"),
+        out.status(RUNNING) as status,
+        beside(status),
     ):
         return run_backfill(recovery, definitions, assets, instance, lambda what: _say(f"  {what}", form))
 

@@ -16,6 +16,7 @@ from ..sql.ends import is_ended
 from ..sql.procedures import PROCEDURES
 from ..sql.result import Result
 from ..sql.statements import Statements
+from .progress import RUNNING, beside
 from .rendering import print_rows
 
 _WORDS = (
@@ -103,7 +104,7 @@ def run_shell(statements: Statements, engine: str, form: str, console: Console, 
 def _run(statements: Statements, text: str, engine: str, form: str, console: Console) -> None:
     start = time.monotonic()
     try:
-        with console.status("running …") if console.is_terminal else contextlib.nullcontext():
+        with console.status(RUNNING) if console.is_terminal else contextlib.nullcontext() as status, beside(status):
             print_results(statements.each(text, engine), form, console)
         console.print(f"[dim]{time.monotonic() - start:.2f} s[/]")
     except StorageError as error:

@@ -12,6 +12,7 @@ from ..session import Session
 from ..sql.duckdb_select import run_query
 from .output import format_option
 from .parameters import Command
+from .progress import RUNNING, beside
 from .rendering import console, print_rows
 from .shell import print_results, run_shell
 
@@ -53,5 +54,5 @@ def sql(session: Session, statement: str | None, script: str | None, engine: str
             text = Path(script).read_text(encoding="utf-8") if script else sys.stdin.read()
         except UnicodeDecodeError as error:
             raise InvalidRequest(f"{script or 'What is read'} is no text in UTF-8: {error}.") from None
-    with out.status("running …") if out.is_terminal else nullcontext():
+    with out.status(RUNNING) if out.is_terminal else nullcontext() as status, beside(status):
         print_results(session.statements.each(text, engine), form, out)

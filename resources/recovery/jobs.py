@@ -14,6 +14,7 @@ from storage import InvalidRequest, StorageError
 
 from ..assets.declared import check_kinds
 from ..assets.launchpad import Launchpads, can_be_recovered
+from ..assets.run_progress import progress_in_log
 from ..assets.table_asset import TableAsset, check_assets, table_assets
 from ..assets.tables import TablesResource
 from ..assets.ui_metadata import page_metadata, recovery_page_metadata
@@ -106,11 +107,14 @@ class PublishConfig(BranchConfig):
 
 @contextmanager
 def _refusals(context: dg.OpExecutionContext, branch: str = "") -> Iterator[None]:
-    """Tag the run with its recovery; what is refused ends the run with one line, in the words of its configuration."""
+    """Tag the run with its recovery, and log how far long work has come; what is refused ends the run with one line, in the words
+    of its configuration.
+    """
     if branch:
         context.instance.add_run_tags(context.run_id, {RECOVERY_TAG: branch})
     try:
-        yield
+        with progress_in_log(context.log):
+            yield
     except StorageError as error:
         raise Refused(error, {"recovery": branch} if branch else None) from None
 

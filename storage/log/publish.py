@@ -26,6 +26,7 @@ from ..metadata.history import ROLLED_BACK_PROPERTY, identity_at, stands_at
 from ..metadata.snapshot import STAND_IN, TAKE_BACK, Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.trouble import LOG, afterwards
+from ..progress import progress_of
 from ..read.changes import ROW_KIND, latest_schema, plan_changes
 from ..read.split_read import ReadRequest
 from .debezium import encode_keys, encode_values
@@ -178,9 +179,12 @@ class _Sending:
             return position
         if begin_anew or position is None or not self._goes_on(position):
             position = self._reset(latest)
-        while position.snapshot_id < latest.id:
-            position = self._next(position, latest)
-            self._note(position)
+        first = position.snapshot_id
+        with progress_of(str(self._store.identifier), "snapshots sent to the log") as tell:
+            while position.snapshot_id < latest.id:
+                position = self._next(position, latest)
+                self._note(position)
+                tell(position.snapshot_id - first, latest.id - first)
         self._note(position)
         return position
 

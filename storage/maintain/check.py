@@ -34,6 +34,7 @@ from ..metadata.tag import Tag
 from ..metadata.time_order import rising_since
 from ..option_checks import refuse_unsupported
 from ..paths import TablePaths
+from ..progress import progress_of_each
 from ..read.file_indexes import FileIndexes
 from ..read.split_read import read_whole_file
 from ..read.version import branch_names, on_branch
@@ -222,7 +223,7 @@ class _BranchCheck:
             if after != before + 1 and after > earliest:
                 self._broken("snapshots", f"there is a gap between {before} and {after}")
         previous: Snapshot | None = None
-        for snapshot_id, snapshot in read.items():
+        for snapshot_id, snapshot in progress_of_each(read.items(), str(store.identifier), "snapshots checked"):
             if snapshot is None:
                 previous = None
                 continue
@@ -341,7 +342,7 @@ class _BranchCheck:
             self._broken(where, f"it is older ({snapshot.time_ms}) than the one before ({previous.time_ms})")
 
     def _each(self, entries: Iterable[ManifestEntry], act: Callable[[ManifestEntry], None]) -> None:
-        for entry in entries:
+        for entry in progress_of_each(entries, str(self._store.identifier), "files checked"):
             self._report.attempt(f"data file {entry.file.name}", lambda: act(entry))  # noqa: B023
 
     def _changelog(self, where: str, snapshot: Snapshot) -> None:

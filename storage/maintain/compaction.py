@@ -35,6 +35,7 @@ from ..metadata.table_store import TableStore
 from ..metadata.way_back import told_of_way_back
 from ..option_checks import refuse_unsupported
 from ..options import TableOptions
+from ..progress import progress_of_each
 from ..read.split_read import ReadRequest, read_run, read_sections
 from ..write.commit import TableCommit
 from ..write.commit_id import CommitId
@@ -53,7 +54,6 @@ from .settle_postponed import settle_postponed
 
 _THREADS = max(2, min(4, os.cpu_count() or 2))
 _ROWS_WORTH_THREADS = 20_000
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,12 @@ def compact(
     outdated: bool = False,
     wanted: Callable[[Place], bool] | None = None,
     listeners: Sequence[CommitListener] = (),
-    progress: Progress | None = None,
     run: Run | None = None,
 ) -> Snapshot | None:
     """Compact buckets (all, or those `wanted`) and commit; None if there is nothing to do.
 
     `full` merges every run; otherwise the triggers decide. `outdated`: files with `outdated_columns` are written anew as well.
-    `progress` is told buckets done and in all. `run` carries the plans out elsewhere. Raises CommitConflict if another commit
-    took away files meanwhile.
+    `run` carries the plans out elsewhere. Raises CommitConflict if another commit took away files meanwhile.
     """
     planned = store.newest()
     # Others may have written columns that have come since the table was opened.
@@ -123,7 +121,7 @@ def compact(
         planned = store.newest()
     try:
         plans = plan_compaction(store, planned, full=full, outdated=outdated, wanted=wanted)
-        results = _run_all(store, plans, progress) if run is None or not plans else run(plans)
+        results = _run_all(store, plans) if run is None or not plans else run(plans)
     except NotFound as error:
         store.refuse_other_table()
         if planned is not None and store.snapshots.find(planned.id) is None:
@@ -272,16 +270,14 @@ def _plan_plain(
             yield BucketCompaction((entry,), 0, False)
 
 
-def _run_all(store: TableStore, plans: Sequence[BucketCompaction], progress: Progress | None) -> list[BucketResult]:
+def _run_all(store: TableStore, plans: Sequence[BucketCompaction]) -> list[BucketResult]:
     results: list[BucketResult] = []
     row_count = sum(entry.file.row_count for plan in plans for entry in plan.entries)
     is_small = len(plans) < 2 or (row_count < _ROWS_WORTH_THREADS and store.file_io.is_local)
     try:
         with nullcontext() if is_small else ThreadPoolExecutor(_THREADS) as pool:
-            for result in (pool.map if pool else map)(lambda plan: compact_bucket(store, plan), plans):
-                results.append(result)
-                if progress is not None:
-                    progress(len(results), len(plans))
+            made = (pool.map if pool else map)(lambda plan: compact_bucket(store, plan), plans)
+            results += progress_of_each(made, str(store.identifier), "buckets compacted", len(plans))
     except BaseException:
         store.file_io.delete_quietly([path for result in results for path in result.message.paths])
         raise

@@ -18,6 +18,7 @@ from ..metadata.snapshot import Snapshot, standing
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
 from ..options import TableOptions
+from ..progress import progress_of_each
 from ..read.changes import reads_before
 from ..write.taken_over import ids_of
 from .age import now_of_ages
@@ -214,7 +215,7 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         store.committed.remember(ids_of(with_files))
         if _published_from(store) not in (None, published):
             return None
-    for snapshot in expired:
+    for snapshot in progress_of_each(expired, str(store.identifier), "snapshots expired"):
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
     if changelogs is not None:

@@ -16,6 +16,7 @@ from ..metadata.cleaning import Cleaning
 from ..metadata.discard import METADATA_DIRECTORIES
 from ..metadata.table_store import TableStore
 from ..paths import TablePaths
+from ..progress import progress_of_each
 from ..read.version import all_branches
 from ..write.close import DECISION_FILE
 from ..write.commit_time import SAFE_MS
@@ -105,7 +106,7 @@ def _clean(
     ]
     unfinished = list(_unfinished_branches(store, until_ms))
     if not dry_run:
-        for orphan in orphans:
+        for orphan in progress_of_each(orphans, str(store.identifier), "orphan files deleted"):
             store.file_io.delete(orphan.path)
         for directory, _ in unfinished:
             _delete_unfinished(store, directory)

@@ -17,6 +17,7 @@ from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.snapshot import Snapshot
 from ..metadata.table_store import TableStore
 from ..metadata.tag import Tag
+from ..progress import progress_of_each
 from ..read.version import all_branches
 from .lost_schema import refuse_lost_branches
 
@@ -121,7 +122,7 @@ def delete_unneeded(
 ) -> list[str]:
     """Delete those of some files that nobody needs any more; returns them, in order."""
     files = sorted(set(candidates) - needed_files(store, among=candidates, reader=reader).keys())
-    for path in files:
+    for path in progress_of_each(files, str(store.identifier), "files deleted"):
         store.file_io.delete(path)
     return files
 
@@ -179,7 +180,7 @@ def _holders_of(branch: TableStore, reader: "ReferenceReader") -> Iterator[tuple
     for number in changelogs.ids():
         kept, again = _there(changelogs.find(number)), partial(changelogs.find, number)
         yield _held(branch, "changelog", str(number), kept, partial(reader.changelog_files_of, branch, kept), again)
-    for number in branch.snapshots.ids():
+    for number in progress_of_each(branch.snapshots.ids(), str(branch.identifier), "snapshots asked for their files"):
         snapshot, again = _there(branch.snapshots.find(number)), partial(branch.snapshots.find, number)
         yield _held(branch, "snapshot", str(number), snapshot, partial(reader.files_of, branch, snapshot), again)
 

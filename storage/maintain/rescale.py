@@ -16,6 +16,7 @@ from ..metadata.manifest import ADD, ManifestEntry, Place
 from ..metadata.schema import TableSchema
 from ..metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESCALE, RESCALED_BROUGHT_PROPERTY, Snapshot
 from ..metadata.table_store import TableStore
+from ..progress import progress_of_each
 from ..read.held_keys import no_keys
 from ..read.scan import Scan
 from ..store_errors import outcome
@@ -269,10 +270,10 @@ def hashed_anew(
     # What no compaction has lifted yet is hashed as well.
     scan = Scan(store, snapshot, lowest_level=0)
     with TableWrite(store, ignore_existing=True, find_keys=partial(no_keys, store)) as writer:
-        for split in scan.splits:
-            if split.partition in partitions:
-                for rows in split.read():
-                    writer.write(rows)
+        splits = [split for split in scan.splits if split.partition in partitions]
+        for split in progress_of_each(splits, str(store.identifier), "parts written into other buckets"):
+            for rows in split.read():
+                writer.write(rows)
         return entries, writer.prepare_commit()
 
 

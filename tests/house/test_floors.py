@@ -21,7 +21,7 @@ PACKAGES = ["storage", "lineage", "resources", "platform_assets"]
 # Rooms and files of each package by floor, from the ground up. Those on one floor do not know each other.
 FLOORS: dict[str, list[set[str]]] = {
     "storage": [
-        {"redaction", "value_kinds", "version", "metrics"},
+        {"redaction", "value_kinds", "version", "metrics", "progress"},
         {"errors"},
         {
             "clock",

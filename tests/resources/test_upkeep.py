@@ -49,3 +49,22 @@ def test_a_table_that_fails_does_not_keep_the_others_from_their_turn(session: "S
     result = run("a.missing", "a.t", retain_last=1)
     assert not result.success
     assert len(table.store.snapshots.ids()) == 1
+
+
+def test_the_log_of_a_run_says_how_far_long_work_has_come(
+    session: "Session", run: Any, instance: "dg.DagsterInstance", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resources.assets import run_progress
+
+    options = {"bucket": 3, "write-only": True}
+    table = session.catalog.create_table("a.t", pa.schema([("id", pa.int64())]), primary_key=["id"], options=options)
+    for _ in range(6):
+        table.write(pa.table({"id": range(9)}))
+    said = "a.t: 3 of 3 buckets compacted"
+    for pause_s, lines in ((run_progress.PAUSE_S, 0), (0.0, 1)):
+        monkeypatch.setattr(run_progress, "PAUSE_S", pause_s)
+        result = run("a.t", compact=True)
+        assert result.success
+        assert sum(said in entry.user_message for entry in instance.all_logs(result.run_id)) == lines
+        for _ in range(6):
+            table.write(pa.table({"id": range(9)}))
