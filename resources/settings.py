@@ -18,6 +18,7 @@
 | `SNAPLINE_BROWSER_URL` | where the lineage browser is served, for links to it | `/snapline`, beside the Dagster UI |
 | `SNAPLINE_BROWSER_READ_ONLY` | `true`: the browser starts, publishes and drops nothing | `false` |
 | `SNAPLINE_METRICS` | where metrics go: `otlp`, or `console` | nowhere |
+| `SNAPLINE_LOGS` | `json`: logs are lines of JSON on standard error | warnings as text |
 """
 
 import difflib
@@ -33,6 +34,7 @@ from urllib.parse import urlsplit
 from lineage import check_jdbc_url
 from storage import InvalidRequest, Secret, guarded_options, guarded_storage, hidden, revealed
 
+from .logs import check_logs
 from .metrics import check_metrics
 from .setting_values import (
     check_dagster_url,
@@ -64,6 +66,7 @@ _NAMES = (
     "SNAPLINE_BROWSER_URL",
     "SNAPLINE_BROWSER_READ_ONLY",
     "SNAPLINE_METRICS",
+    "SNAPLINE_LOGS",
 )
 _MAY_BE_SECRET = ("lineage_url", "dagster_url", "spark_remote")
 # By variable and field: wherever a value is given, one with which nothing could be done later is refused.
@@ -76,6 +79,7 @@ _CHECKS: tuple[tuple[str, str, Callable[[str, str], None]], ...] = (
     ("SNAPLINE_SPARK_MASTER", "spark_master", check_spark_master),
     ("SNAPLINE_SPARK_REMOTE", "spark_remote", check_spark_remote),
     ("SNAPLINE_METRICS", "metrics", check_metrics),
+    ("SNAPLINE_LOGS", "logs", check_logs),
 )
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -102,6 +106,7 @@ class Settings:
     # What gave the address of the lineage database, for messages.
     lineage_setting: str = "lineage_url"
     metrics: str = ""
+    logs: str = ""
 
     def __post_init__(self) -> None:
         # However they were made: nobody who prints settings prints a secret.
@@ -143,6 +148,7 @@ class Settings:
             given.get("SNAPLINE_CHECKPOINTS") or "",
             "SNAPLINE_LINEAGE_URL" if given.get("SNAPLINE_LINEAGE_URL") else "SNAPLINE_HOME",
             given.get("SNAPLINE_METRICS") or "",
+            given.get("SNAPLINE_LOGS") or "",
         )
 
     @property

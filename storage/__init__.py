@@ -91,6 +91,7 @@ from .topic_range import TopicRange
 from .views import View, ViewColumn
 from .warehouse_check import Unpublished
 from .write.commit_id import CommitId
+from .write.commit_metrics import LOG_FIELDS
 from .write.listeners import CommitListener
 from .write.operation import operation_of
 from .write.overwrite import Overwrite
@@ -100,6 +101,7 @@ __all__ = [
     "BATCH_COMMIT_IDENTIFIER",
     "BRANCH_OPTIONS",
     "DEFAULT_CATALOG",
+    "LOG_FIELDS",
     "MAIN_BRANCH",
     "METADATA_COLUMNS",
     "METRICS",

@@ -31,6 +31,7 @@ from storage import (
     revealed,
 )
 
+from ..logs import start_logs
 from ..metrics import start_metrics
 from ..private_files import make_private_directory
 from ..settings import Settings
@@ -49,6 +50,7 @@ class Catalogs:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_environment()
+        start_logs(self.settings.logs)
         start_metrics(self.settings.metrics)
         _make_home(self.settings.home)
         self._opened: dict[str, Catalog] = {}

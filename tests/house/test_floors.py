@@ -107,6 +107,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {
             "setting_values",
             "metrics",
+            "logs",
             "private_files",
             "ports",
             "java",
