@@ -85,6 +85,7 @@ from .secret import (
     written_options,
 )
 from .snapshots import CommitSummary
+from .store_errors import outcome
 from .table import Table
 from .table_names import new_table_name
 from .topic_range import TopicRange
@@ -196,6 +197,7 @@ __all__ = [
     "nullable_arrow",
     "operation_of",
     "options_in_case",
+    "outcome",
     "parse_duration_ms",
     "parse_type",
     "plain_secrets",

@@ -143,7 +143,7 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
             raise ValueError("write true or false")
         return literal
     if data_type.is_integer:
-        number = decimal.Decimal(literal) if not isinstance(literal, bool) else None
+        number = _decimal(literal) if not isinstance(literal, bool) else None
         if number is not None and number.is_finite() and number.adjusted() > _LARGEST_EXPONENT:
             # To write its digits down could take all memory; so much is larger than any number of a column.
             return 10**_LARGEST_EXPONENT * (-1 if number < 0 else 1)
@@ -184,6 +184,13 @@ def _from_literal(literal: Any, data_type: DataType) -> Any:
     if data_type.is_timestamp:
         return _whole(_timestamp_nanos(literal, data_type), data_type)
     raise ValueError("comparison with nested values is not supported")
+
+
+def _decimal(literal: Any) -> decimal.Decimal:
+    try:
+        return decimal.Decimal(literal)
+    except decimal.InvalidOperation:
+        raise ValueError("not a whole number") from None
 
 
 def _day(text: str) -> dt.date:

@@ -8,13 +8,13 @@ import pyarrow as pa
 from storage import BranchSet, InvalidRequest, NotFound, name_and_version, whole_number
 
 from .action import Given, Reach, action
+from .branches import DiscardMain
 from .kinds import BRANCH, FLAG, TABLES
 from .outcome import Outcome
 from .sentences import published
 
 Tables = Annotated[list[str], Given(TABLES)]
 TheBranch = Annotated[str, Given(BRANCH, "The name of the branch, the same on all tables.", "--name")]
-DiscardMain = Annotated[bool, Given(FLAG, "Give up what main has done since the branch began.", "--discard-main")]
 
 
 def _branch_set(reach: Reach, branch: str, tables: list[str]) -> BranchSet:

@@ -12,7 +12,16 @@ from .sentences import merged, named_in, replaced
 TheTable = Annotated[str, Given(TABLE)]
 TheBranch = Annotated[str, Given(BRANCH, alias_option="--name")]
 NewBranch = Annotated[str, Given(NAME, alias_option="--name")]
-DiscardMain = Annotated[bool, Given(FLAG, "Give up what main has done since the branch began.", "--discard-main")]
+DiscardMain = Annotated[
+    bool,
+    Given(
+        FLAG,
+        "Give up what main has done since the branch began where both did something, or both were altered; what main did in "
+        "other partitions and buckets stays.",
+        "--discard-main",
+    ),
+]
+DiscardAll = Annotated[bool, Given(FLAG, "Give up all that main has done since the branch began.", "--discard-main")]
 
 
 @action("", "create-branch")
@@ -66,7 +75,7 @@ def merge_branch(reach: Reach, table: TheTable, branch: TheBranch, discard_main:
 
 
 @action("branch fast-forward", "fast-forward")
-def fast_forward(reach: Reach, table: TheTable, branch: TheBranch, discard_main: DiscardMain = False) -> Outcome:
+def fast_forward(reach: Reach, table: TheTable, branch: TheBranch, discard_main: DiscardAll = False) -> Outcome:
     """Make main what a branch is. Refused, naming what would be lost, if main has moved at all since."""
     return _merged(table, branch, reach.table(table).branches.fast_forward(branch, discard_main=discard_main))
 

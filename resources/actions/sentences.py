@@ -23,17 +23,25 @@ def rolled_back(table: str, version: object, snapshot: Snapshot | None) -> str:
 def merged(table: str, branch: str, verdict: Verdict) -> str:
     """What a merge did, in a sentence."""
     if verdict.made is None:
-        return f"{table} has taken nothing over from branch {branch}: it has all of it already."
+        return f"{table} has taken nothing over from branch {branch}: it has all of it already{_of_main(verdict)}."
     return (
         f"{table} has taken {counted(len(verdict.new), 'snapshot')} over from branch {branch} ({verdict.kind}), by snapshot "
-        f"{verdict.made.id}."
+        f"{verdict.made.id}{_of_main(verdict)}."
     )
+
+
+def _of_main(verdict: Verdict) -> str:
+    """What has become of what main had done since both parted."""
+    ids = ", ".join(str(snapshot.id) for snapshot in verdict.lost if snapshot.changes_rows)
+    if not ids or verdict.kind == "clean":
+        return ""
+    return f"; main's work of {ids} {'is given up' if verdict.kind == 'diverged' else 'lies elsewhere and stays'}"
 
 
 def replaced(table: str, branch: str, verdict: Verdict, snapshot: Snapshot | None) -> str:
     """What the replacement of a main did, in a sentence; `snapshot` is the newest that main has now."""
     where = "without a snapshot" if snapshot is None else f"at snapshot {snapshot.id}"
-    return f"Branch {branch} is the main of {table} ({verdict.kind}), {where}."
+    return f"Branch {branch} is the main of {table} ({verdict.kind}), {where}{_of_main(verdict)}."
 
 
 def published(verdicts: Mapping[str, Verdict]) -> tuple[list[str], list[tuple[str, str, int | None]]]:

@@ -22,7 +22,7 @@ _SPARK = {
 _FROM_ARROW: dict[str, Callable[[pa.Table], Any]] = {
     "pyarrow.lib.Table": lambda rows: rows,
     "duckdb.DuckDBPyRelation": lambda rows: duckdb.from_arrow(rows),
-    "pandas.DataFrame": lambda rows: rows.to_pandas(),
+    "pandas.DataFrame": lambda rows: _to_pandas(rows),
     "polars.DataFrame": lambda rows: _polars().from_arrow(rows),
     "polars.LazyFrame": lambda rows: _polars().from_arrow(rows).lazy(),
 }
@@ -78,13 +78,13 @@ def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
     kind = name_of(type(made))
     try:
         if kind == "duckdb.DuckDBPyRelation":
-            return made.to_arrow_table()
+            return _from_duckdb(made)
         if kind == "pandas.DataFrame":
             return _from_pandas(made)
         if kind == "polars.LazyFrame":
-            return _signed(made.collect().to_arrow())
+            return _from_polars(made.collect())
         if kind == "polars.DataFrame":
-            return _signed(made.to_arrow())
+            return _from_polars(made)
     except (pa.ArrowException, TypeError, ValueError) as error:
         said = " ".join(str(error).split())
         raise InvalidRequest(f"Asset {name} returned a {kind} that is no table of typed columns: {said}") from None
@@ -94,6 +94,71 @@ def as_rows(name: str, made: Any) -> "DataFrame | pa.Table":
         return made.read_all()
     what = "nothing (None)" if made is None else f"a {kind}"
     raise InvalidRequest(f"Asset {name} returned {what}. Return {_TAKEN}.")
+
+
+def _to_pandas(rows: pa.Table) -> Any:
+    """Rows for pandas: a column of whole numbers or truths with a null in it has pandas' type that knows nulls (`Int64`,
+    `boolean`), since a float would hold other numbers; one without has NumPy's.
+    """
+    import pandas as pd  # type: ignore[import-untyped]
+
+    known = {
+        pa.bool_(): pd.BooleanDtype(),
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+    }
+    with_nulls = [
+        name
+        for name, column in zip(rows.column_names, rows.columns, strict=True)
+        if column.type in known and column.null_count
+    ]
+    others = rows.drop_columns(with_nulls).to_pandas(integer_object_nulls=True)
+    if not with_nulls:
+        return others
+    return pd.concat([others, rows.select(with_nulls).to_pandas(types_mapper=known.get)], axis="columns")[
+        rows.column_names
+    ]
+
+
+def _from_duckdb(relation: Any) -> pa.Table:
+    """Raises ValueError for values of which Arrow would have others: whole numbers beyond 38 digits, times with a zone."""
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    zoned = [name for name, kind in kinds.items() if kind == "TIME WITH TIME ZONE"]
+    if zoned:
+        raise ValueError(f"column {', '.join(map(repr, zoned))} holds times with a zone. Cast it to TIME.")
+    if "HUGEINT" in kinds.values():
+        quoted = {name: '"' + name.replace('"', '""') + '"' for name in kinds}
+        chosen = (
+            f"CAST({quoted[name]} AS DECIMAL(38, 0)) AS {quoted[name]}" if kind == "HUGEINT" else quoted[name]
+            for name, kind in kinds.items()
+        )
+        relation = relation.project(", ".join(chosen))
+    try:
+        return relation.to_arrow_table()
+    except duckdb.ConversionException as error:
+        raise ValueError(str(error)) from None
+
+
+def _from_polars(frame: Any) -> pa.Table:
+    """Raises ValueError for a column of Python's objects, of which polars would give the addresses in memory."""
+    held = [name for name, kind in frame.schema.items() if _holds_objects(kind)]
+    if held:
+        raise ValueError(
+            f"column {', '.join(map(repr, held))} holds objects of Python. Cast it, to pl.String say, or make it of values that "
+            "polars has a type for."
+        )
+    return _signed(frame.to_arrow())
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Whether a type of polars is Object, or has it inside."""
+    if kind == _polars().Object:
+        return True
+    inner = getattr(kind, "inner", None)
+    fields = getattr(kind, "fields", None) or ()
+    return (inner is not None and _holds_objects(inner)) or any(_holds_objects(field.dtype) for field in fields)
 
 
 def _signed(rows: pa.Table) -> pa.Table:
@@ -107,4 +172,8 @@ def _from_pandas(frame: Any) -> pa.Table:
     named = [str(name) for name in frame.index.names if name is not None]
     if named:
         raise ValueError(f"its index has the name {', '.join(named)} and would be lost. Call reset_index() first.")
+    if frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
+        raise ValueError(
+            "its index holds values, which would be lost. Call reset_index() first, or reset_index(drop=True)."
+        )
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)

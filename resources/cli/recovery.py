@@ -241,7 +241,8 @@ def publish(
         _say(f"Recorded: {override}.", form)
     for remark in _remarks(session, opened):
         _say(remark, form)
-    _say(f"Published {branch}; Dagster was told of {done.events} materializations.", form)
+    heard = "Dagster was not told" if done.events is None else f"Dagster was told of {done.events} materializations"
+    _say(f"Published {branch}; {heard}.", form)
 
 
 @recovery.command()

@@ -1,8 +1,15 @@
 """The stages of a recovery from outside of Dagster's runs, for the command line and the lineage browser: each is carried out,
-and Dagster is told.
+and Dagster is told. What was carried out is done also where Dagster's databases are away, or damaged: that it was not told is
+logged.
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import dagster as dg
+
+from storage import hidden, outcome
 
 from ..assets.dagster_instance import dagster_instance
 from ..assets.platform_tables import platform_table_assets
@@ -17,30 +24,60 @@ from .stages import Recovery
 from .twins import BRANCHES
 from .words import Words
 
+_log = logging.getLogger(__name__)
+_REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
+
+@outcome(_REPEAT)
 def start(session: Session, branch: str, plan: RecoveryPlan) -> Recovery:
     """Branch every table of a plan. Raises what `Recovery.start` does."""
     begun = Recovery.start(session, branch, plan)
-    with dagster_instance(session.settings) as instance:
+
+    def tell(instance: dg.DagsterInstance) -> None:
         instance.add_dynamic_partitions(str(BRANCHES.name), [branch])
-    tell_of_branch(session, begun)
+        _report_branch(session, begun, instance)
+
+    _told(session, f"Recovery {branch!r} has begun", tell)
     return begun
 
 
 def tell_of_branch(session: Session, recovery: Recovery) -> None:
     """Tell Dagster what is right on the branch."""
-    with dagster_instance(session.settings) as instance:
-        report_branch(session, recovery, platform_table_assets(), instance, instance.report_runless_asset_event)
+    said = f"What was done on the branch of recovery {recovery.branch!r} is done"
+    _told(session, said, lambda instance: _report_branch(session, recovery, instance))
+
+
+def _report_branch(session: Session, recovery: Recovery, instance: dg.DagsterInstance) -> None:
+    report_branch(session, recovery, platform_table_assets(), instance, instance.report_runless_asset_event)
+
+
+def _told(session: Session, done: str, tell: Callable[[dg.DagsterInstance], None]) -> bool:
+    """Tell Dagster of what was carried out; whether it could be. Whatever Dagster, or its database, raises comes too late to
+    be taken for a failure of that: it is logged in a line.
+    """
+    try:
+        with dagster_instance(session.settings) as instance:
+            tell(instance)
+    except Exception as error:
+        reason = hidden(str(error).strip().partition("\n")[0]) or type(error).__name__
+        _log.warning(
+            "%s, but Dagster could not be told: %s. Look at its database; publishing, once more too, tells it.",
+            done,
+            reason,
+        )
+        return False
+    return True
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published, of how many materializations Dagster was told."""
+    """What was published, of how many materializations Dagster was told; None if it could not be."""
 
     tables: list[Published]
-    events: int
+    events: int | None
 
 
+@outcome(_REPEAT)
 def publish(
     session: Session,
     recovery: Recovery,
@@ -65,11 +102,16 @@ def publish(
         follows=follows,
         words=words,
     )
-    with dagster_instance(session.settings) as instance:
-        count = report(session, recovery, done, assets, instance, instance.report_runless_asset_event)
+    events = 0
+
+    def tell(instance: dg.DagsterInstance) -> None:
+        nonlocal events
+        events = report(session, recovery, done, assets, instance, instance.report_runless_asset_event)
         for evaluation in published_checks(session, [table.name for table in done], checks):
             instance.report_runless_asset_event(evaluation)
-    return Publication(done, count)
+
+    was_told = _told(session, f"Recovery {recovery.branch!r} is published", tell)
+    return Publication(done, events if was_told else None)
 
 
 def drop(session: Session, branch: str) -> list[str]:
@@ -81,6 +123,9 @@ def drop(session: Session, branch: str) -> list[str]:
 
 def forget_branch(session: Session, branch: str) -> None:
     """Let Dagster forget the branch's partitions."""
-    with dagster_instance(session.settings) as instance:
+
+    def forget(instance: dg.DagsterInstance) -> None:
         if branch in instance.get_dynamic_partitions(str(BRANCHES.name)):
             instance.delete_dynamic_partition(str(BRANCHES.name), branch)
+
+    _told(session, f"Recovery {branch!r} is dropped", forget)

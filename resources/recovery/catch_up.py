@@ -107,6 +107,9 @@ def _brought(session: Session, recovery: Recovery, record: RecoveryRecord, name:
 
 def left_to_production(recovery: Recovery) -> Sequence[str]:
     """What is published without having been computed into what is made from it, as sentences of the record."""
+    if all(table.corrected for table in recovery.planned.values()):
+        # Nothing of the recovery is made from them.
+        return []
     return [
         f"published though what production has committed to {name} in the last moment is in nothing yet that is made from it: "
         "the next run of that brings it"

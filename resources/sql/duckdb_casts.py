@@ -86,6 +86,8 @@ def _from_text(sql: str, to: SparkType) -> str:
         return _matching(sql, f" *(?i:{'|'.join((*_TRUE, *_FALSE))}) *", to, f"(lower(trim({sql})) IN ({truths}))")
     if to == st.BINARY:
         return f"encode({sql})"
+    if to.word.startswith("time32"):
+        raise InvalidRequest(st.NO_TIMES)
     raise InvalidRequest(f"A cast of a text to {to} is not known on DuckDB. Use the engine spark.")
 
 

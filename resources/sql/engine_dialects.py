@@ -14,6 +14,7 @@ from storage import InvalidRequest
 from storage.sql.dialect import SUFFIX
 
 from .place import at
+from .spark_types import NO_TIMES
 
 NATIVE = ("reflect", "java_method", "try_reflect", "identifier")
 _HINTS = (
@@ -60,7 +61,9 @@ class _SparkGenerator(SparkGenerator):
             raise at(
                 expression,
                 InvalidRequest(
-                    f"Type {expression.this.value} is none of the types in queries: use a text, or a TIMESTAMP."
+                    NO_TIMES
+                    if expression.this == exp.DataType.Type.TIME
+                    else f"Type {expression.this.value} is none of the types in queries: use a text, or a TIMESTAMP."
                 ),
             )
         return super().datatype_sql(expression)
@@ -163,6 +166,9 @@ def spark_text(tree: exp.Expr) -> str:
             if isinstance(expression, exp.JoinHint):
                 _check_joined(hint, expression)
                 continue
+            if not isinstance(expression, exp.Expr):
+                # Of what sqlglot cannot read it keeps the text.
+                raise at(hint, InvalidRequest(f"Hint {str(expression)!r} is not known. Hints: {', '.join(_HINTS)}."))
             name = expression.name if isinstance(expression, exp.Anonymous | exp.Var | exp.Column) else expression.key
             if name.upper() not in _HINTS:
                 raise at(expression, InvalidRequest(f"Hint {name!r} is not known. Hints: {', '.join(_HINTS)}."))

@@ -4,7 +4,7 @@ The statement itself runs as it was written, over views that hold at least the r
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -69,6 +69,7 @@ def _put_views(
     inputs: list[Input] = []
     around: dict[int, tuple[str, ...]] = {}
     places: dict[str, set[tuple[str, str]]] = {}
+    put: set[int] = set()
     left = deque(_tables(tree))
     while left:
         node = left.popleft()
@@ -97,7 +98,21 @@ def _put_views(
         inputs.append(Input(view, source, needed=frozenset(needed)))
         if computed:
             _compute(node, computed)
+        put.add(id(node))
+    _refuse_options_of_with([node for node in tree.find_all(exp.Table) if id(node) not in put])
     return inputs, places
+
+
+def _refuse_options_of_with(others: Sequence[exp.Table]) -> None:
+    """Raise InvalidRequest for options of what is no table: a query of WITH."""
+    for node in others:
+        if node.meta_get(HINT_OPTIONS) or node.args.get(HINT_OPTIONS):
+            raise at(
+                node,
+                InvalidRequest(
+                    f"{node.name} is a query of WITH, which takes no OPTIONS(…). Give them to the tables that it reads."
+                ),
+            )
 
 
 def is_of(column: exp.Column, places: Collection[tuple[str, str]] | None) -> bool:

@@ -100,6 +100,10 @@ class SparkType:
         return self.word in _ARROW or bool(self.inner) or self.is_decimal
 
 
+NO_TIMES = (
+    "SQL has no values of type TIME, on either engine: write them in Python (Table.write), or by the DEFAULT of a column. The "
+    "engine duckdb reads them."
+)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _DUCKDB = {
@@ -212,6 +216,8 @@ def of_tree(node: exp.Expr) -> SparkType:
         case _Type.ARRAY if len(inner) == 1:
             return SparkType("array", inner=(of_tree(inner[0]),))
     kind = _OF_TREE.get(node.this)
+    if node.this == _Type.TIME:
+        raise InvalidRequest(NO_TIMES)
     if kind is None or inner:
         raise InvalidRequest(f"A cast to {node.sql()} is not known on DuckDB. Use the engine spark.")
     return kind

@@ -36,8 +36,8 @@ def refuse_other_query(
         if {key: begun.get(key) for key in given} != given:
             raise InvalidRequest(
                 f"The stream {job!r} began with another query, INSERT INTO {begun['sink']} {begun['query'][:_SHOWN]!r}, and has "
-                "come to what that has read: rows of both would be mixed. Run it as it was, or give this one a name of its own: "
-                f"SET '{JOB_OPTION}' = '{job}-2'."
+                "come to what that has read: rows of both would be mixed. Run it as it was, its tables named as they were, or "
+                f"give this one a name, and a sink or an empty one, of its own: SET '{JOB_OPTION}' = '{job}-2'."
             )
         return
     directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,8 @@ def _refuse_second(directory: Path, given: Mapping[str, Any]) -> None:
             raise InvalidRequest(
                 f"The stream {path.parent.name!r} makes the rows of {given['sink']} anew: it and this one take each other's "
                 "rows for gone. Write both into one stream by UNION ALL, or give each a constant of its own in the key. If "
-                f"{path.parent.name!r} is not to go on, remove {path.parent}."
+                f"{path.parent.name!r} is not to go on, remove {path.parent}, and empty the sink by TRUNCATE TABLE "
+                f"{given['sink']}: rows that its sources have lost since would stay."
             )
 
 

@@ -151,6 +151,7 @@ def count_changes(
     key, partition = list(schema.primary_keys), list(schema.partition_keys)
     matched = _matched(before, after)
     values = [name for name in right.schema.names if name in matched.values() and name not in key]
+    added = [name for name in right.schema.names if name not in matched.values()]
 
     def add(connection: duckdb.DuckDBPyConnection) -> list[str]:
         return [*add_scan(connection, "whole", _LEFT, left), *add_scan(connection, "whole", _RIGHT, right)]
@@ -158,7 +159,10 @@ def count_changes(
     with sealed_duckdb(add, threads=1) as connection:
         for name, columns in _compared_sides(left, right, matched):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM whole.{name}")
-        differs = " OR ".join(f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values) or "FALSE"
+        # In a column that has come in between the rows of before had nulls.
+        conditions = [f"l.{_q(name)} IS DISTINCT FROM r.{_q(name)}" for name in values]
+        conditions += [f"r.{_q(name)} IS NOT NULL" for name in added]
+        differs = " OR ".join(conditions) or "FALSE"
         gone, come = f"r.{_q(key[0])} IS NULL", f"l.{_q(key[0])} IS NULL"
         parts = [f"CAST(coalesce(l.{_q(name)}, r.{_q(name)}) AS VARCHAR)" for name in partition]
         counts = connection.execute(

@@ -37,7 +37,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
         wrong = [field for field in schema if not _is_known(field)]
         named = ", ".join(f"{field.name!r} ({field.type})" for field in wrong)
         raise Unsupported(
-            f"Spark has no type for {named or error}. Select other columns, or use the engine duckdb, which reads and writes it."
+            f"Spark has no type for {named or error}. Select other columns, or use the engine duckdb, which reads it."
         ) from None
 
 

@@ -7,6 +7,8 @@ from ..metadata.table_store import TableStore
 
 # Clocks of machines that work together differ by less.
 _TOLERATED_MS = 3_600_000
+# What is ahead by less may as well be seen by a clock that is behind: one in a wrong time zone, say.
+NEAR_MS = 24 * 3_600_000
 
 
 def now_of_ages(store: TableStore) -> int:
@@ -21,6 +23,17 @@ def now_of_ages(store: TableStore) -> int:
         return now_ms
     told_ms = time_of_file_system(store)
     return now_ms if told_ms is None or told_ms >= now_ms - _TOLERATED_MS else told_ms
+
+
+def believed_until(store: TableStore, now_ms: int, latest_ms: int) -> int:
+    """The latest moment, in milliseconds since 1970, that a time on record may tell and be believed, for what was made at
+    `latest_ms` at the latest: a day after now, by the clock of this machine or that of the file system, whichever is later. So
+    a clock that is behind takes nothing that is new for something of a clock that is ahead. A file is written to ask the file
+    system, if what is on record is later than that day.
+    """
+    if latest_ms <= now_ms + NEAR_MS:
+        return now_ms + NEAR_MS
+    return max(now_ms, time_of_file_system(store) or 0) + NEAR_MS
 
 
 def time_of_file_system(store: TableStore) -> int | None:

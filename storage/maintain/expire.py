@@ -21,7 +21,7 @@ from ..options import TableOptions
 from ..progress import progress_of_each
 from ..read.changes import reads_before
 from ..write.taken_over import ids_of
-from .age import now_of_ages
+from .age import NEAR_MS, believed_until, now_of_ages
 from .brought_back import tags_in_vain
 from .left_over import delete_left_over
 from .lost_files import refuse_lost
@@ -44,12 +44,14 @@ class Retention:
     successor_tells: bool = False
     limit: int | None = None
 
-    def expired(self, snapshots: Sequence[Snapshot], now_ms: int) -> list[Snapshot]:
-        """Those of some snapshots, in order, that go: the oldest."""
+    def expired(self, snapshots: Sequence[Snapshot], now_ms: int, believed_ms: int | None = None) -> list[Snapshot]:
+        """Those of some snapshots, in order, that go: the oldest. `believed_ms`: up to when their times are believed, see
+        `believed_until`.
+        """
         most = max(0, len(snapshots) - self.at_least)
         if self.limit is not None:
             most = min(most, self.limit)
-        times = _believable_times(snapshots, now_ms)
+        times = _believable_times(snapshots, now_ms, now_ms + NEAR_MS if believed_ms is None else believed_ms)
         count = min(most, 0 if self.at_most is None else max(0, len(snapshots) - self.at_most))
         offset = int(self.successor_tells)
         while count < most and (self.age_ms is None or times[count + offset] < now_ms - self.age_ms):
@@ -71,16 +73,16 @@ class Retention:
         return now_ms - self.age_ms <= max(times) <= now_ms
 
 
-def _believable_times(snapshots: Sequence[Snapshot], now_ms: int) -> list[int]:
+def _believable_times(snapshots: Sequence[Snapshot], now_ms: int, believed_ms: int) -> list[int]:
     """The times of snapshots, in order, by which their age is told, whatever clocks of writers did.
 
-    One from the future is as old as the one after it, the last of them as now: it keeps nothing for years. And none is
-    older than one before it: a clock far back lets nothing go early.
+    One from the future, later than what is believed, is as old as the one after it, the last of them as now: it keeps nothing
+    for years. And none is older than one before it: a clock far back lets nothing go early.
     """
     times: list[int] = []
     later_ms = now_ms
     for snapshot in reversed(snapshots):
-        later_ms = snapshot.time_ms if snapshot.time_ms <= now_ms else later_ms
+        later_ms = snapshot.time_ms if snapshot.time_ms <= believed_ms else later_ms
         times.append(later_ms)
     return list(accumulate(reversed(times), max))
 
@@ -168,12 +170,8 @@ def _keeps_all(store: TableStore, retention: Retention) -> bool:
 
 def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot], *, dry_run: bool) -> Removal | None:
     """Once; None, nothing having been deleted, if a publication of the table was begun meanwhile."""
-    now_ms = store.clock.now_ms()
-    expired = retention.expired(history, now_ms)
     changelogs = _changelog_retention(store.options)
-    if changelogs is not None or (expired and retention.lets_go_by_age(history, expired)):
-        now_ms = now_of_ages(store)
-        expired = retention.expired(history, now_ms)
+    expired, clocks = _due(store, retention, history, asks=changelogs is not None)
     if expired and not dry_run:
         # Said before the consumers are looked at: a new one is written first and then looks here.
         store.consumers.announce_expiry(expired[-1].id + 1)
@@ -219,13 +217,28 @@ def _expire(store: TableStore, retention: Retention, history: Sequence[Snapshot]
         # In ascending order, and only what was judged: `docs/protocols.md`.
         store.snapshots.delete_if(snapshot)
     if changelogs is not None:
-        files, damage = _expire_changelogs(store, _expired_changelogs(store, changelogs, now_ms, unread), reader)
+        files, damage = _expire_changelogs(store, _expired_changelogs(store, changelogs, clocks, unread), reader)
         candidates, lost = {**files, **candidates}, damage or lost
     for tag in in_vain:
         store.tags.delete_if(tag)
     # Asked only now: a tag may have been made of one of them until it was gone.
     gone_files = delete_left_over(store, lost or candidates, "What needed it has expired", reader)
     return _removal(ids, candidates, gone_files)
+
+
+def _due(
+    store: TableStore, retention: Retention, history: Sequence[Snapshot], *, asks: bool
+) -> tuple[list[Snapshot], tuple[int, int]]:
+    """The snapshots that a retention does not keep, with the time that it is, and that up to which times are believed. `asks`:
+    whether the clock is asked in any case, and not only where an age decides.
+    """
+    now_ms = store.clock.now_ms()
+    expired = retention.expired(history, now_ms)
+    if not asks and not (expired and retention.lets_go_by_age(history, expired)):
+        return expired, (now_ms, now_ms + NEAR_MS)
+    now_ms = now_of_ages(store)
+    clocks = now_ms, believed_until(store, now_ms, max((snapshot.time_ms for snapshot in history), default=0))
+    return retention.expired(history, *clocks), clocks
 
 
 def _keep_changelogs(store: TableStore, snapshots: Iterable[Snapshot]) -> None:
@@ -236,9 +249,13 @@ def _keep_changelogs(store: TableStore, snapshots: Iterable[Snapshot]) -> None:
             store.changelogs.delete_if(snapshot)
 
 
-def _expired_changelogs(store: TableStore, retention: Retention, now_ms: int, unread: int | None) -> list[Snapshot]:
-    """The changelogs that go of those that were kept; none that a consumer has not read."""
-    old = retention.expired([*store.changelogs.all(), *store.snapshots.all()], now_ms)
+def _expired_changelogs(
+    store: TableStore, retention: Retention, clocks: tuple[int, int], unread: int | None
+) -> list[Snapshot]:
+    """The changelogs that go of those that were kept, by the time that it is and that up to which times are believed; none that a
+    consumer has not read.
+    """
+    old = retention.expired([*store.changelogs.all(), *store.snapshots.all()], *clocks)
     kept_ids = set(store.changelogs.ids())
     return [snapshot for snapshot in old if snapshot.id in kept_ids and (unread is None or snapshot.id < unread)]
 

@@ -53,7 +53,8 @@ def merge_branch(
     """Take a branch over into main, with the tags of what it did; returns the verdict. A repeated `commit_id` changes nothing.
     `up_to`: the snapshot of the branch, by number and identity, that is taken over, whatever came after it.
 
-    Raises CommitConflict, naming what would be lost, if main has diverged, unless `discard_main`.
+    Raises CommitConflict, naming what would be lost, if main has diverged, unless `discard_main`. What main did in other
+    partitions and buckets stays in any case.
     """
 
     def refuse(verdict: Verdict) -> None:
@@ -139,7 +140,7 @@ def _take_over(
                 made = put_on_top(target, seen, verdict, commit_id, guard, listeners, held=still_held)
             copy_tags(branch, main, after=verdict.common or 0, up_to=None if up_to is None else up_to[0])
         tell_after(target, made, listeners)
-        return replace(verdict, made=made)
+        return replace(verdict, made=made, kind="diverged" if discards else verdict.kind)
 
     for tries_left in reversed(range(_TRIES)):
         try:

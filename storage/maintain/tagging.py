@@ -18,7 +18,7 @@ from ..metadata.tag import Tag
 from ..metadata.trouble import TAG_DELETION, afterwards
 from ..options import TableOptions
 from ..write.commit_time import HOUR_MS
-from .age import now_of_ages
+from .age import believed_until, now_of_ages
 from .brought_back import delete_tags_in_vain
 from .hold import delete_files_of, delete_those_unneeded, held, is_kept, only_tagged
 
@@ -272,6 +272,8 @@ def expire_tags(store: TableStore) -> list[str]:
     ]
     now_ms = now_of_ages(store) if retained_tags else store.clock.now_ms()
     now = dt.datetime.fromtimestamp(now_ms / 1000)
+    latest_ms = max((int(tag.create_time.timestamp() * 1000) for tag in retained_tags if tag.create_time), default=0)
+    believed = dt.datetime.fromtimestamp(believed_until(store, now_ms, latest_ms) / 1000)
     gone = []
     for tag in retained_tags:
         created, retained = tag.create_time, tag.time_retained_seconds
@@ -281,7 +283,7 @@ def expire_tags(store: TableStore) -> list[str]:
         snapshot_time = dt.datetime.fromtimestamp(tag.snapshot.time_ms / 1000)
         if snapshot_time <= now:
             created = max(created, snapshot_time)
-        if created > now + dt.timedelta(milliseconds=HOUR_MS):
+        if created > believed:
             created = _believable(store, tag, now)
         # Two local times are an hour too far apart, or too near, when summer time begins or ends in between. Of an hour that is
         # there twice the later one is meant, so that no tag goes too early.

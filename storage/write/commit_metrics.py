@@ -36,7 +36,13 @@ def _tell(store: TableStore, change: Change, snapshot: Snapshot | None, outcome:
     table = str(store.identifier)
     kind = (snapshot.commit_kind if snapshot else change.kind) or ""
     metrics.take(metrics.COMMIT_DURATION, seconds, table=table, kind=kind, outcome=outcome)
-    fields: dict[str, object] = {"event": "commit", "table": table, "kind": kind, "outcome": outcome, "seconds": round(seconds, 6)}
+    fields: dict[str, object] = {
+        "event": "commit",
+        "table": table,
+        "kind": kind,
+        "outcome": outcome,
+        "seconds": round(seconds, 6),
+    }
     if snapshot is not None:
         fields["snapshot"] = snapshot.id
     if outcome == "committed":

@@ -103,6 +103,10 @@ def test_versions_are_compared_through_renames_and_whatever_columns_are_called(c
     renamed.write(pa.table({"name": ["x"], "u": [2], "d0": [8]}))
     assert compare(renamed.at(1), renamed.at(3)).changed_columns == {"u": 1, "d0": 1}
     assert count_changes(renamed.at(1), renamed.at(3)) == [({}, (1, 1, 0))]
+    # A value in a column that was not there is a change of its row; a null is none.
+    added = renamed.alter(AddColumn("w", parse_type("STRING")))
+    added.write(pa.table({"name": ["x", "y"], "u": [2, 2], "d0": [8, 7], "w": ["new", None]}))
+    assert count_changes(renamed.at(3), added.at(4))[0][1][1:] == (1, 0)
 
 
 def test_columns_of_branches_are_matched_by_field_id_unless_both_were_altered(catalog: Catalog) -> None:

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -446,6 +448,49 @@ def test_frames_of_pandas_go_in_and_out(materialize: Callable[..., Any], session
     assert session.table("raw.in").schema.primary_keys == ("id",)
 
 
+def test_a_sum_of_duckdb_is_a_number_of_the_table(materialize: Callable[..., Any], session: Session) -> None:
+    @table_asset("core.out")
+    def out() -> duckdb.DuckDBPyRelation:
+        return duckdb.sql('SELECT sum(i) AS "a ""b", 1::INTEGER AS c FROM range(4) t(i)')
+
+    materialize(out)
+    assert rows(session, "core.out") == [(6, 1)]
+
+
+def test_a_frame_of_pandas_has_the_values_of_its_table(materialize: Callable[..., Any], session: Session) -> None:
+    large = 2**53 + 1
+    columns = {
+        "id": pa.array([1, 2], pa.int32()),
+        "big": pa.array([large, None], pa.int64()),
+        "small": pa.array([None, 7], pa.int16()),
+        "flag": pa.array([True, None]),
+        "ratio": pa.array([1.5, None]),
+        "parts": pa.array([[{"z": large}, {"z": None}], None]),
+        "whole": pa.array([3, 4], pa.int64()),
+    }
+    session.catalog.create_table("raw.in", pa.table(columns).schema, primary_key=["id"]).write(pa.table(columns))
+    kinds = {}
+
+    @table_asset("core.out", inputs={"given": "raw.in"}, primary_key="id")
+    def out(given: pd.DataFrame) -> pd.DataFrame:
+        kinds.update({name: str(kind) for name, kind in given.dtypes.items()})
+        return given
+
+    materialize(out)
+    assert kinds | {"parts": ""} == {
+        "id": "int32",
+        "big": "Int64",
+        "small": "Int16",
+        "flag": "boolean",
+        "ratio": "float64",
+        "parts": "",
+        "whole": "int64",
+    }
+    made, given = session.table("core.out"), session.table("raw.in")
+    assert made.to_arrow().to_pylist() == given.to_arrow().to_pylist()
+    assert [field.type.root for field in made.schema.fields] == [field.type.root for field in given.schema.fields]
+
+
 @pytest.mark.parametrize("lazy", [False, True], ids=["frame", "lazy"])
 def test_frames_of_polars_go_in_and_out(materialize: Callable[..., Any], session: Session, lazy: bool) -> None:
     kind = pl.LazyFrame if lazy else pl.DataFrame
@@ -505,6 +550,11 @@ def test_an_asset_of_polars_says_if_it_is_not_installed(
         ({"a": 1}, "returned a dict"),
         (pd.DataFrame({"a": [1]}, index=pd.Index([1], name="day")), "its index has the name day and would be lost"),
         (pd.DataFrame({"a": [1, "x"]}), "returned a pandas.DataFrame that is no table of typed columns"),
+        (pl.DataFrame({"a": [{1}]}), "column 'a' holds objects of Python. Cast it, to pl.String say"),
+        (pl.LazyFrame({"a": [1], "u": [uuid.UUID(int=7)]}), "column 'u' holds objects of Python"),
+        (pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), "its index holds values, which would be lost"),
+        (duckdb.sql("SELECT TIMETZ '01:02:03+02' AS at"), "column 'at' holds times with a zone. Cast it to TIME"),
+        (duckdb.sql("SELECT 170141183460469231731687303715884105727::HUGEINT AS h"), "no table of typed columns"),
     ],
 )
 def test_what_is_no_rows_is_refused_in_a_line_that_names_the_asset(

@@ -420,7 +420,7 @@ def test_a_branch_is_merged_or_becomes_main(run: Run, shop: Session) -> None:
     code, _, error = run("replace-main-branch", "shop.orders", "--name", "fix")
     assert code == 2 and "diverged" in error
     done = run("replace-main-branch", "shop.orders", "--name", "fix", "--discard-main")
-    assert done[1] == "Branch fix is the main of shop.orders (diverged), at snapshot 3.\n"
+    assert done[1] == "Branch fix is the main of shop.orders (diverged), at snapshot 3; main's work of 3 is given up.\n"
     assert shop.table("shop.orders").count(where="what = 'fixed'") == 2
     assert run("branches", "shop.orders")[0] == 0
 

@@ -145,3 +145,17 @@ def test_what_production_commits_after_a_publication_that_died_is_not_given_up_b
     assert [rows(session.table(name)) for name in ("db.src", "db.log")] == [[(1, 10), (2, 20), (3, 30)]] * 2
     assert rows(session.table("db.other")) == [(1, 1), (5, 5)]
     assert recovery.record.status == PUBLISHED
+
+
+def test_what_nothing_is_made_from_is_published_in_spite_of_nothing(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE q.s (id INT, v INT); INSERT INTO q.s VALUES (1, 1); INSERT INTO q.s VALUES (2, 2)", "duckdb"
+    )
+    recovery = Recovery.start(session, "solo", plan_recovery(session, session.ref("q.s@2")))
+    recovery.correct("UPDATE q.s SET v = 7 WHERE id = 2")
+    left = ["INSERT INTO q.s VALUES (3, 3)"]
+    with watched(write_before_each_publication(left)):
+        replay_and_publish(recovery, recovery.replay, lambda: publish(session, recovery, {}, follows=True))
+    assert not left
+    assert rows(session.table("q.s")) == [(1, 1), (2, 7), (3, 3)]
+    assert Recovery.open(session, "solo").record.overrides == []

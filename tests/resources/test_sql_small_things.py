@@ -330,3 +330,12 @@ def test_duckdb_says_which_engine_stores_what_it_cannot(session: Session, value:
     with pytest.raises(InvalidRequest, match=r"cannot hold the values: .* Use the engine spark\.$"):
         session.sql(f"INSERT INTO t VALUES ({value})", "duckdb")
     session.sql(f"INSERT INTO t VALUES ({value})", "spark")
+
+
+def test_times_are_given_by_python_and_each_engine_says_so(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT, at TIME(3))", "duckdb")
+    for statement in ("INSERT INTO t VALUES (1, TIME'12:00:00')", "SELECT * FROM t WHERE at > '12:00:00'"):
+        with pytest.raises(InvalidRequest, match="SQL has no values of type TIME, on either engine"):
+            session.sql(statement, "duckdb")
+    with pytest.raises(InvalidRequest, match="SQL has no values of type TIME, on either engine"):
+        session.sql("SELECT TIME'12:00:00' AS a", "spark")

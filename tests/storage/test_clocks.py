@@ -437,3 +437,24 @@ def test_the_number_of_a_commit_id_of_a_moment_fits_in_64_bits_in_every_year() -
     # Which is that of batch jobs, and tells none from another.
     assert CommitId.of_moment("job", 2**43 - 1, -1).identifier == BATCH_COMMIT_IDENTIFIER - 1
     assert CommitId.of_moment("job", 1_700_000_000_000, 5).identifier == (1_700_000_000_000 << 20) + 5
+
+
+@pytest.mark.parametrize(("expirer_h", "writer_h"), [(2, 48), (2, 2 * 365 * 24), (20, 48), (72, 120)])
+def test_clocks_that_are_behind_take_nothing_that_is_new(catalog: Catalog, expirer_h: int, writer_h: int) -> None:
+    """The file system's clock is right; beyond a day it is asked."""
+    now_ms = int(time.time() * 1000)
+
+    def by_clock(behind_h: int) -> Table:
+        return Catalog(catalog.warehouse, clock=FixedClock(now_ms - behind_h * HOUR_MS)).table("a.t")
+
+    options = {"snapshot.time-retained": "6 h", "snapshot.num-retained.min": 1}
+    catalog.create_table("a.t", pa.schema([("id", pa.int64())]), options=options)
+    right = by_clock(0)
+    for number in range(5):
+        right.write(pa.table({"id": [number]}))
+    right.tags.create("kept", time_retained=dt.timedelta(hours=6))
+    by_clock(writer_h).write(pa.table({"id": [9]}))
+    expirer = by_clock(expirer_h)
+    assert expirer.tags.expire() == []
+    assert expirer.expire().snapshot_ids == ()
+    assert [snapshot.id for snapshot in right.snapshots.all()] == [1, 2, 3, 4, 5, 6]
