@@ -5,6 +5,7 @@ of the job and the barrier, so that any period can be sent again and receivers r
 called by a commit: a command or a sensor reads the lineage tables, from where it had come to.
 """
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,12 +110,18 @@ def client_of(url: str | None = None, file: str | None = None) -> "OpenLineageCl
 
 def _configured(client_type: "type[OpenLineageClient]") -> "OpenLineageClient":
     """What sends events as OpenLineage's own configuration says. Raises InvalidRequest if there is none, or a wrong one."""
+    # It warns that it would print events, which is not what is done here.
+    logger = logging.getLogger("openlineage")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         client = client_type()
         is_said = bool((client.config.transport or {}).get("type"))
     except Exception as error:
         # Of its own many kinds.
         raise InvalidRequest(f"The configuration of OpenLineage cannot be used: {hidden(str(error))}") from None
+    finally:
+        logger.setLevel(before)
     if client.transport.kind == "console" and not is_said:
         raise InvalidRequest(
             "Say where events go: a URL or a file, or OpenLineage's own configuration (OPENLINEAGE_URL, openlineage.yml)."

@@ -341,7 +341,7 @@ def table_asset(
                 skip_unchanged,
             )
             check_declaration(asset)
-        return asset.asset()
+            return asset.asset()
 
     return decorate
 
@@ -366,6 +366,10 @@ def _refused_for(name: str) -> Iterator[None]:
         yield
     except StorageError as error:
         raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): {error}") from None
+    except Exception as error:
+        # Of Dagster's many kinds, over what it is passed on.
+        said = " ".join(str(error).split())
+        raise dg.DagsterInvalidDefinitionError(f"@table_asset({name!r}): Dagster refuses it: {said}") from None
 
 
 def _source_version(transform: Transform) -> str:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
-from storage import Basis, Snapshot, Table
+from storage import Basis, Snapshot, Table, nullable_arrow
 from storage.engines.merge_clauses import MergeClause
 from storage.engines.spark_reader import read_scan
 from storage.engines.spark_rows import delete_rows, merge_rows, replace_where, update_rows
@@ -174,7 +174,9 @@ class SparkEngine(Engine):
             for column in self.columns(rows):
                 if column.name not in filled:
                     refuse_unstorable(column.type, table.schema.field(column.name).to_arrow().type, column.name)
-        types = {field.name: field.dataType for field in spark_schema(table.schema.to_arrow()).fields}
+        # Whether elements are null is asked of their values, as they are written: Spark would ask it of their types.
+        nullable = pa.schema([nullable_arrow(field) for field in table.schema.to_arrow()])
+        types = {field.name: field.dataType for field in spark_schema(nullable).fields}
         return rows.select(
             *[
                 column_named(name).cast(types[name]).alias(name) if name in types else column_named(name)

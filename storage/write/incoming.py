@@ -13,7 +13,7 @@ from ..errors import InvalidRequest
 from ..metadata.default_values import default_of
 from ..metadata.schema import TableSchema
 from .inner_values import check_inner_values
-from .value_limits import check_limits
+from .value_limits import check_limits, cut_blanks
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 Rows: TypeAlias = pa.Table | pa.RecordBatch
@@ -77,6 +77,7 @@ def _cast(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
             raise InvalidRequest(
                 f"Column {field.name!r} has type {field.type}; a value of the rows ({column.type}) does not fit: {error}"
             ) from None
+    column = cut_blanks(column, field.type)
     check_limits(column, field.type, f"Column {field.name!r}", each="row")
     check_inner_values(column, field)
     if not field.type.nullable and column.null_count:

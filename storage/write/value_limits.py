@@ -16,6 +16,18 @@ def is_limited(data_type: DataType) -> bool:
     return _is_of_length(data_type) or data_type.root in _MOMENTS
 
 
+def cut_blanks(values: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
+    """Texts without the blanks at their ends by which they are longer than the type says: in SQL they fit."""
+    if not (data_type.is_text and _is_of_length(data_type)):
+        return values
+    is_longer = pc.greater(pc.utf8_length(values), data_type.length)
+    if not pc.any(is_longer).as_py():
+        return values
+    rest = pc.utf8_slice_codeunits(values, data_type.length)
+    is_blank = pc.and_(is_longer, pc.equal(pc.utf8_rtrim(rest, " "), ""))
+    return pc.if_else(is_blank, pc.utf8_slice_codeunits(values, 0, data_type.length), values)
+
+
 def check_limits(values: pa.Array | pa.ChunkedArray, data_type: DataType, place: str, *, each: str) -> None:
     """Raise InvalidRequest for a text, or bytes, longer than the type says, and for a time with more digits of a second.
 

@@ -339,3 +339,18 @@ def test_times_are_given_by_python_and_each_engine_says_so(session: Session) -> 
             session.sql(statement, "duckdb")
     with pytest.raises(InvalidRequest, match="SQL has no values of type TIME, on either engine"):
         session.sql("SELECT TIME'12:00:00' AS a", "spark")
+
+
+def test_blanks_beyond_a_varchar_are_cut(sql: Sql) -> None:
+    sql("CREATE TABLE t (c VARCHAR(4)); INSERT INTO t VALUES ('abc   '), ('a '), ('abcd'), ('    '), (NULL)")
+    assert sorted(sql("SELECT c FROM t"), key=str) == [("    ",), ("a ",), ("abc ",), ("abcd",), (None,)]
+    with pytest.raises(InvalidRequest, match="has 5 characters"):
+        sql("INSERT INTO t VALUES ('abcde'), ('ab  ')")
+
+
+def test_elements_that_may_be_null_are_asked_by_their_values(sql: Sql) -> None:
+    sql("CREATE TABLE s (id INT, a ARRAY<INT>); CREATE TABLE t (id INT, a ARRAY<INT NOT NULL>)")
+    sql("INSERT INTO s VALUES (1, array(1, 2)); INSERT INTO t SELECT * FROM s")
+    assert sql("SELECT id, a FROM t") == [(1, [1, 2])]
+    with pytest.raises(InvalidRequest, match=r"a\.element is NOT NULL, but 1 of 2 values are null there"):
+        sql("INSERT INTO t SELECT 2, array(1, NULL) FROM s")
