@@ -30,6 +30,8 @@ def start_logs(form: str) -> None:
     for package in _PACKAGES:
         logger = logging.getLogger(package)
         logger.addHandler(handler)
+        # Handlers of the root logger would write it once more, as text.
+        logger.propagate = False
         logger.setLevel(logging.INFO)
 
 

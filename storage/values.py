@@ -196,9 +196,12 @@ def _decimal(literal: Any) -> decimal.Decimal:
 def _day(text: str) -> dt.date:
     """The day of `2024-05-01`, or `2024-5-1`."""
     match = _DAY.fullmatch(text)
-    if match is None:
-        raise ValueError("write a day, as in 2024-05-01")
-    return dt.date(*map(int, match.groups()))
+    if match is not None:
+        return dt.date(*map(int, match.groups()))
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("write a day, as in 2024-05-01") from None
 
 
 def _fits_single(number: float, data_type: DataType) -> bool:

@@ -19,6 +19,7 @@ _SPARK = {
     "pyspark.sql.classic.dataframe.DataFrame",
     "pyspark.sql.connect.dataframe.DataFrame",
 }
+_HUGE = ("HUGEINT", "UHUGEINT")
 _FROM_ARROW: dict[str, Callable[[pa.Table], Any]] = {
     "pyarrow.lib.Table": lambda rows: rows,
     "duckdb.DuckDBPyRelation": lambda rows: duckdb.from_arrow(rows),
@@ -124,16 +125,23 @@ def _to_pandas(rows: pa.Table) -> Any:
 
 def _from_duckdb(relation: Any) -> pa.Table:
     """Raises ValueError for values of which Arrow would have others: whole numbers beyond 38 digits, times with a zone."""
-    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    zoned = [name for name, kind in kinds.items() if kind == "TIME WITH TIME ZONE"]
-    if zoned:
-        raise ValueError(f"column {', '.join(map(repr, zoned))} holds times with a zone. Cast it to TIME.")
-    if "HUGEINT" in kinds.values():
-        quoted = {name: '"' + name.replace('"', '""') + '"' for name in kinds}
-        chosen = (
-            f"CAST({quoted[name]} AS DECIMAL(38, 0)) AS {quoted[name]}" if kind == "HUGEINT" else quoted[name]
-            for name, kind in kinds.items()
+    kinds = [str(kind) for kind in relation.types]
+    lost = [
+        name
+        for name, kind in zip(relation.columns, kinds, strict=True)
+        if "TIME WITH TIME ZONE" in kind or ("HUGEINT" in kind and kind not in _HUGE)
+    ]
+    if lost:
+        raise ValueError(
+            f"column {', '.join(map(repr, lost))} holds times with a zone, or numbers of 128 bits inside of others. Cast it."
         )
+    if any(kind in _HUGE for kind in kinds):
+        # By position: names may occur twice, which is refused later.
+        chosen = []
+        for number, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), 1):
+            value = f"CAST(#{number} AS DECIMAL(38, 0))" if kind in _HUGE else f"#{number}"
+            quoted = name.replace('"', '""')
+            chosen.append(f'{value} AS "{quoted}"')
         relation = relation.project(", ".join(chosen))
     try:
         return relation.to_arrow_table()
@@ -172,7 +180,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     named = [str(name) for name in frame.index.names if name is not None]
     if named:
         raise ValueError(f"its index has the name {', '.join(named)} and would be lost. Call reset_index() first.")
-    if frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
+    if len(frame) and (frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu"):
         raise ValueError(
             "its index holds values, which would be lost. Call reset_index() first, or reset_index(drop=True)."
         )

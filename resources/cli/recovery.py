@@ -241,7 +241,11 @@ def publish(
         _say(f"Recorded: {override}.", form)
     for remark in _remarks(session, opened):
         _say(remark, form)
-    heard = "Dagster was not told" if done.events is None else f"Dagster was told of {done.events} materializations"
+    heard = (
+        "Dagster was not told all of it"
+        if done.events is None
+        else f"Dagster was told of {done.events} materializations"
+    )
     _say(f"Published {branch}; {heard}.", form)
 
 

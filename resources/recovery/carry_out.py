@@ -25,6 +25,7 @@ from .twins import BRANCHES
 from .words import Words
 
 _log = logging.getLogger(__name__)
+_LATER = "publishing, once more too, tells it"
 _REPEAT = "What was done before stays done. Mend the store, then repeat the call, which goes on from there."
 
 
@@ -51,20 +52,16 @@ def _report_branch(session: Session, recovery: Recovery, instance: dg.DagsterIns
     report_branch(session, recovery, platform_table_assets(), instance, instance.report_runless_asset_event)
 
 
-def _told(session: Session, done: str, tell: Callable[[dg.DagsterInstance], None]) -> bool:
-    """Tell Dagster of what was carried out; whether it could be. Whatever Dagster, or its database, raises comes too late to
-    be taken for a failure of that: it is logged in a line.
+def _told(session: Session, done: str, tell: Callable[[dg.DagsterInstance], None], later: str = _LATER) -> bool:
+    """Tell Dagster of what was carried out; whether it could be, of all of it. Whatever Dagster, or its database, raises comes
+    too late to be taken for a failure of that: it is logged in a line. `later`: how it comes to know.
     """
     try:
         with dagster_instance(session.settings) as instance:
             tell(instance)
     except Exception as error:
         reason = hidden(str(error).strip().partition("\n")[0]) or type(error).__name__
-        _log.warning(
-            "%s, but Dagster could not be told: %s. Look at its database; publishing, once more too, tells it.",
-            done,
-            reason,
-        )
+        _log.warning("%s, but Dagster could not be told all of it: %s. Look at its database; %s.", done, reason, later)
         return False
     return True
 
@@ -128,4 +125,9 @@ def forget_branch(session: Session, branch: str) -> None:
         if branch in instance.get_dynamic_partitions(str(BRANCHES.name)):
             instance.delete_dynamic_partition(str(BRANCHES.name), branch)
 
-    _told(session, f"Recovery {branch!r} is dropped", forget)
+    _told(
+        session,
+        f"Recovery {branch!r} is dropped",
+        forget,
+        f"its partition {branch!r} of {BRANCHES.name} stays until then",
+    )

@@ -97,7 +97,9 @@ class SparkType:
     @property
     def is_known(self) -> bool:
         """Whether Spark has this type; other columns are passed on as they are."""
-        return self.word in _ARROW or bool(self.inner) or self.is_decimal
+        return (
+            self.word in _ARROW or self.is_decimal or (bool(self.inner) and all(kind.is_known for kind in self.inner))
+        )
 
 
 NO_TIMES = (

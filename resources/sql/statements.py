@@ -14,6 +14,7 @@ from storage import (
     InvalidRequest,
     KafkaTable,
     Table,
+    View,
 )
 from storage.sql.commands import (
     AlterTable,
@@ -191,7 +192,7 @@ class Statements:
             case Show():
                 return look.show(tree, lambda: engine().functions())
             case DescribeTable():
-                return look.describe(tree, lambda node, view: self._views.as_read(node, view, engine().columns_of))
+                return look.describe(tree, self._as_read)
             case Call():
                 catalog, name, arguments = *_procedure(tree.this), tree.expressions
                 reach = self._reach(catalog or self.settings.catalog)
@@ -201,6 +202,10 @@ class Statements:
             case SetOption() | ResetOption():
                 return self._setting.run(tree)
         raise at(tree, InvalidRequest(f"{statement_name(tree)} is no statement that is known here."))
+
+    def _as_read(self, node: exp.Table, view: View) -> View:
+        """A view with the types that it has now. DuckDB says so whatever the engine is: it is there without a JVM."""
+        return self._views.as_read(node, view, self._engines.named("duckdb")().columns_of)
 
     def _topic_of(self, tree: exp.Insert) -> KafkaTable | None:
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this

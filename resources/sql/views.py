@@ -101,7 +101,7 @@ class ViewStatements:
 
     def as_read(self, node: exp.Table, view: View, columns_of: Callable[[Query], pa.Schema]) -> View:
         """A view with the types that its rows have now, for tables below may have others than when it was made; as it was made
-        if it cannot be read any more.
+        if it cannot be read any more, or not by DuckDB.
         """
         named = node.copy()
         try:

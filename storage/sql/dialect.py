@@ -115,8 +115,13 @@ class _Parser(OthersParser):
         if instead is not None and self._next and self._next.token_type == TokenType.L_PAREN:
             self.raise_error(f"{name} is not known here: {instead}", self._curr)
         called.append(name)
+        start = self._curr
         try:
             return super()._parse_function_call(*arguments, **named)
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError):
+            # Of what makes a tree of a call: it has counted on other arguments.
+            self.raise_error(f"{name} does not take these arguments", start)
+            return None
         finally:
             called.pop()
 
@@ -345,7 +350,9 @@ class _Parser(OthersParser):
 
     def _parse_watermark(self) -> exp.Expr:
         if not self._match_text_seq("FOR"):
-            self.raise_error("Expected FOR")
+            self.raise_error(
+                "WATERMARK FOR column AS expression; a column of that name stands in back quotes", self._prev
+            )
         column = self._name()
         if not self._match_text_seq("AS"):
             self.raise_error("Expected AS")

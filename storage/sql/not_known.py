@@ -55,8 +55,8 @@ _SERDE = "what files are is an option: SET ('file.format' = 'orc')"
 _TAGS = "CALL sys.create_tag, rename_tag and delete_tag do that"
 ALTERATIONS_NOT_KNOWN: dict[tuple[str, ...], str] = {
     ("ADD", "CONSTRAINT"): _CONSTRAINTS,
-    ("ADD", "CHECK"): _CONSTRAINTS,
-    ("ADD", "UNIQUE"): _CONSTRAINTS,
+    ("ADD", "CHECK", "("): _CONSTRAINTS,
+    ("ADD", "UNIQUE", "("): _CONSTRAINTS,
     ("ADD", "PRIMARY KEY"): _CONSTRAINTS,
     ("ADD", "FOREIGN KEY"): _CONSTRAINTS,
     ("DROP", "CONSTRAINT"): _CONSTRAINTS,
@@ -110,30 +110,35 @@ _READ_CHANGES = (
 )
 _LATE = "a watermark is declared in CREATE TABLE: WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _NEAREST = "a join takes a condition with ON"
-# Clauses of Spark, by the words at which the parser stops or those before: what it says of them names no clause.
+# Clauses of Spark, by the words at which the parser stops or those before: what it says of them names no clause. "…" stands for
+# some words, "'" for a text, "$" for the end of the statement.
 CLAUSES_NOT_KNOWN: dict[tuple[str, ...], str] = {
-    ("AS", "JSON"): "`snapline … --format json` writes JSON",
-    ("AS", "SERDE"): "SHOW CREATE TABLE shows the statement that makes the table",
+    ("AS", "JSON", "$"): "`snapline … --format json` writes JSON",
+    ("AS", "SERDE", "$"): "SHOW CREATE TABLE shows the statement that makes the table",
     ("WITH", "SCHEMA", "EVOLUTION"): _EVOLUTION,
     ("REPLACE", "ON"): "INSERT INTO t REPLACE WHERE …, or MERGE INTO",
     ("REPLACE", "USING"): "INSERT INTO t REPLACE WHERE …, or MERGE INTO",
-    ("IF", "NOT", "EXISTS"): "a partition that is there is overwritten; leave it out, or ask SHOW PARTITIONS first",
-    ("LOCATION",): "partitions lie in the table's own directory",
-    ("PURGE",): "files go with the snapshots that need them; leave it out",
+    (
+        ")",
+        "IF",
+        "NOT",
+        "EXISTS",
+    ): "a partition that is there is overwritten; leave it out, or ask SHOW PARTITIONS first",
+    ("LOCATION", "'"): "partitions lie in the table's own directory",
+    ("PURGE", "$"): "files go with the snapshots that need them; leave it out",
     ("RENAME", "TO", "PARTITION"): "UPDATE t SET the column of the partition",
     ("?",): "there are no parameters; write the value",
     ("COLUMN", "("): "ALTER TABLE t ALTER COLUMN a COMMENT 'text', one column at a time",
-    ("STREAM",): "SET 'execution.runtime-mode' = 'streaming', and INSERT INTO … SELECT, make a stream",
     ("IDENTIFIED", "BY"): "'pipeline.name' names a stream",
-    ("WATERMARK",): _LATE,
+    ("WATERMARK", "…", "DELAY"): _LATE,
     ("CHANGES", "FROM"): _READ_CHANGES,
     ("BIN", "BY"): "group by date_trunc, floor, or window(…)",
     ("APPROX", "NEAREST"): _NEAREST,
     ("EXACT", "NEAREST"): _NEAREST,
-    ("NEAREST",): _NEAREST,
+    ("NEAREST", "…", "BY"): _NEAREST,
     ("@",): "write VERSION AS OF 3 or TIMESTAMP AS OF '2024-05-01' behind the table",
-    ("MAP",): _SCRIPTS,
-    ("REDUCE",): _SCRIPTS,
+    ("MAP", "…", "USING"): _SCRIPTS,
+    ("REDUCE", "…", "USING"): _SCRIPTS,
     ("FOR", "ORDINALITY"): "posexplode numbers rows",
     ("DISTRIBUTE BY",): "an asset in Python places rows by repartition",
     ("CLUSTER BY",): "a window takes PARTITION BY and ORDER BY",

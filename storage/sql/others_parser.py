@@ -166,7 +166,11 @@ class OthersParser(AddedParser):
         """LATERAL VIEW, also without AS before its columns."""
         lateral: exp.Lateral | None = super()._parse_lateral()
         alias = lateral.args.get("alias") if lateral is not None and lateral.args.get("view") else None
-        if isinstance(alias, exp.TableAlias) and not alias.args.get("columns") and self._is(TokenType.VAR):
+        if (
+            isinstance(alias, exp.TableAlias)
+            and not alias.args.get("columns")
+            and (self._is(TokenType.VAR) or self._is(TokenType.IDENTIFIER))
+        ):
             alias.set("columns", self._parse_csv(self._parse_id_var))
         return lateral
 

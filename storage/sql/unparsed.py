@@ -1,6 +1,7 @@
 """What sqlglot leaves unparsed, or stops at: refused at the word that is not known, by the clause that it begins."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -12,7 +13,9 @@ from .parser_base import BaseParser
 # What the parser says of whatever it did not expect: no clause is named by it.
 _STOPPED = re.compile(r"(Invalid expression|Expecting|Required|Expected)\b")
 # A clause may have begun so many words before the one at which the parser stops.
-_WORDS_BEFORE = 3
+_WORDS_BEFORE = 4
+# How many words "…" stands for at the most.
+_LONGEST_GAP = 12
 
 # What there is to be created, dropped and altered.
 _PLACES = ("CATALOG", "DATABASE", "SCHEMA", "TABLE", "VIEW")
@@ -28,27 +31,53 @@ class UnparsedParser(BaseParser):
         stopped = self._curr
         if not token and stopped and _STOPPED.match(message):
             clause, start = self._stopped_in()
-            if clause:
-                message, token = f"{' '.join(clause)} is not known here: {CLAUSES_NOT_KNOWN[clause]}", start
+            written = self.sql[stopped.start : stopped.end + 1]
+            if start is not None:
+                said = " ".join(word for word in clause if word.isupper() or word in ("?", "@"))
+                message, token = f"{said} is not known here: {CLAUSES_NOT_KNOWN[clause]}", start
             elif message.startswith("Invalid expression"):
-                message = f"{stopped.text!r} is no part of a statement that is known here"
+                message = f"{written!r} is no part of a statement that is known here"
             elif message.startswith("Expecting"):
-                message = f"{message.replace('Expecting', 'Expected')}, and not {stopped.text!r}"
-            elif message.startswith("Required") and stopped.text.isalpha() and stopped.token_type != TokenType.VAR:
-                message = f"{stopped.text.upper()} is a word of SQL, and no value: as a name it stands in back quotes"
+                message = f"{message.replace('Expecting', 'Expected')}, and not {written!r}"
+            elif message.startswith("Required") and written.isalpha() and stopped.token_type != TokenType.VAR:
+                message = f"{written.upper()} is a word of SQL, and no value: as a name it stands in back quotes"
         if token is None:
             super().raise_error(message)
         else:
             super().raise_error(message, token)
 
     def _stopped_in(self) -> tuple[tuple[str, ...], Token | None]:
-        """The clause at which the parser stopped, or in the midst of which, and its first word."""
+        """The clause at which the parser stopped, in the midst of which, or right behind which, and its first word."""
         for start in range(self._index, max(-1, self._index - _WORDS_BEFORE - 1), -1):
-            words = tuple(token.text.upper() for token in self._tokens[start : start + 3])
-            for length in (3, 2, 1):
-                if words[:length] in CLAUSES_NOT_KNOWN and start + length >= self._index:
-                    return words[:length], self._tokens[start]
+            for clause in CLAUSES_NOT_KNOWN:
+                end = self._end_of(clause, start)
+                if end is not None and end >= self._index:
+                    return clause, self._tokens[start + (clause[0] == ")")]
         return (), None
+
+    def _end_of(self, clause: Sequence[str], place: int) -> int | None:
+        """Behind which token a clause ends that begins at one, None if none does. "…" stands for some tokens, "'" for a text, "$"
+        for the end of the statement.
+        """
+        for word in clause:
+            token = self._tokens[place] if place < len(self._tokens) else None
+            kind = token.token_type if token else TokenType.SEMICOLON
+            if word == "…":
+                following = [each.text.upper() for each in self._tokens[place : place + _LONGEST_GAP]]
+                if clause[-1] not in following:
+                    return None
+                place += following.index(clause[-1])
+            elif word == "$":
+                return place if kind == TokenType.SEMICOLON else None
+            elif word == "'":
+                if kind != TokenType.STRING:
+                    return None
+                place += 1
+            elif token is None or kind in (TokenType.STRING, TokenType.IDENTIFIER) or token.text.upper() != word:
+                return None
+            else:
+                place += 1
+        return place
 
     def _parse_as_command(self, start: Token) -> exp.Command:
         verb, stopped = start.text.upper(), self._curr

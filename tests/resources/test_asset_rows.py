@@ -21,6 +21,7 @@ import pytest
 
 from resources import Session, function_of, table_asset
 from resources.assets.asset_arguments import OWN, PASSED, REFUSED
+from resources.assets.frames import as_rows
 from storage import InvalidRequest
 
 pytestmark = pytest.mark.dagster
@@ -455,6 +456,11 @@ def test_a_sum_of_duckdb_is_a_number_of_the_table(materialize: Callable[..., Any
 
     materialize(out)
     assert rows(session, "core.out") == [(6, 1)]
+    # None of two columns of one name is lost before that is refused.
+    twice = duckdb.sql("SELECT * FROM (SELECT 1 AS k) a, (SELECT 2 AS k) b, (SELECT sum(1) AS s) c")
+    made = as_rows("core.out", twice)
+    assert isinstance(made, pa.Table)
+    assert (made.column_names, [column[0].as_py() for column in made.columns]) == (["k", "k", "s"], [1, 2, 1])
 
 
 def test_a_frame_of_pandas_has_the_values_of_its_table(materialize: Callable[..., Any], session: Session) -> None:
@@ -553,8 +559,14 @@ def test_an_asset_of_polars_says_if_it_is_not_installed(
         (pl.DataFrame({"a": [{1}]}), "column 'a' holds objects of Python. Cast it, to pl.String say"),
         (pl.LazyFrame({"a": [1], "u": [uuid.UUID(int=7)]}), "column 'u' holds objects of Python"),
         (pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), "its index holds values, which would be lost"),
-        (duckdb.sql("SELECT TIMETZ '01:02:03+02' AS at"), "column 'at' holds times with a zone. Cast it to TIME"),
+        (duckdb.sql("SELECT TIMETZ '01:02:03+02' AS at"), "column 'at' holds times with a zone"),
         (duckdb.sql("SELECT 170141183460469231731687303715884105727::HUGEINT AS h"), "no table of typed columns"),
+        (duckdb.sql("SELECT 340282366920938463463374607431768211455::UHUGEINT AS h"), "no table of typed columns"),
+        (duckdb.sql("SELECT [1::HUGEINT] AS h"), "column 'h' holds times with a zone, or numbers of 128 bits"),
+        (
+            duckdb.sql("SELECT * FROM (SELECT 1 AS k) a, (SELECT 2 AS k) b, (SELECT sum(1) AS s) c"),
+            "'k' occurs 2 times",
+        ),
     ],
 )
 def test_what_is_no_rows_is_refused_in_a_line_that_names_the_asset(

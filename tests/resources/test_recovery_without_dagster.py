@@ -36,14 +36,14 @@ def test_what_was_carried_out_is_no_failure_where_dagster_cannot_be_told(
         path.write_bytes(b"\x07" * 8192)
     corrected = run("recovery", "correct", "f", "--sql", "UPDATE q.s SET v = v + 5 WHERE id = 2")
     assert (corrected.exit_code, "Snapshot 3 of q.s" in corrected.output) == (0, True), corrected.output
-    assert "is done, but Dagster could not be told: " in caplog.text
+    assert "is done, but Dagster could not be told all of it: " in caplog.text
     published = run("recovery", "publish", "f")
     assert published.exit_code == 0, published.output
-    assert "Published f; Dagster was not told." in published.output
+    assert "Published f; Dagster was not told all of it." in published.output
     assert session.table("q.s").to_arrow(where="id = 2").to_pylist() == [{"id": 2, "v": 7}]
     begun = run("recovery", "start", "g", "--bad", "q.u@1")
     assert begun.exit_code == 0, begun.output
-    assert "Recovery 'g' has begun, but Dagster could not be told: " in caplog.text
+    assert "Recovery 'g' has begun, but Dagster could not be told all of it: " in caplog.text
     for path, content in kept.items():
         path.write_bytes(content)
     assert "Dagster was told of" in run("recovery", "publish", "f").output

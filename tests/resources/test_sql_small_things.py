@@ -1,8 +1,10 @@
 """Stars of structs, sums that overflow, options that are checked when they are given, and what SHOW FUNCTIONS lists."""
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from resources import Session
@@ -354,3 +356,9 @@ def test_elements_that_may_be_null_are_asked_by_their_values(sql: Sql) -> None:
     assert sql("SELECT id, a FROM t") == [(1, [1, 2])]
     with pytest.raises(InvalidRequest, match=r"a\.element is NOT NULL, but 1 of 2 values are null there"):
         sql("INSERT INTO t SELECT 2, array(1, NULL) FROM s")
+
+
+def test_times_inside_of_arrays_are_read_as_they_are(session: Session) -> None:
+    table = session.catalog.create_table("default.t", pa.schema([("at", pa.list_(pa.time32("ms")))]))
+    table.write(pa.table({"at": pa.array([[datetime.time(1, 2, 3)]], pa.list_(pa.time32("ms")))}))
+    assert session.sql("SELECT * FROM t", "duckdb").to_arrow().to_pylist() == [{"at": [datetime.time(1, 2, 3)]}]

@@ -96,3 +96,39 @@ def test_columns_of_a_lateral_view_need_no_as(session: Session) -> None:
     session.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)", "duckdb")
     rows = session.sql("SELECT a, c FROM t LATERAL VIEW explode(array(5, 6)) x c", "spark").to_arrow()
     assert rows.to_pylist() == [{"a": 1, "c": 5}, {"a": 1, "c": 6}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("CREATE TABLE IF NOT EXISTS (a INT)", "Expected table name"),
+        ("SELECT a FROM t WHERE b = '?' 5", "'5' is no part of a statement"),
+        ("SELECT `location` 5 FROM t", "'5' is no part of a statement"),
+        ("SELECT * FROM location 5", "'5' is no part of a statement"),
+        ("SELECT a AS json b FROM t", "'b' is no part of a statement"),
+        ("CREATE TABLE t (map STRING location INT)", "Expected ), and not 'location'"),
+        ("DROP TABLE purge purge2", "'purge2' is no part of a statement"),
+        ("CREATE TABLE t (watermark INT)", "a column of that name stands in back quotes"),
+        ("SELECT a ! = b", "'!' is no part of a statement"),
+        ("SELECT map(1, 2, 3)", "map does not take these arguments"),
+        ("SELECT date_trunc()", "date_trunc does not take these arguments"),
+        ("SELECT regexp_replace(1, 2)", "regexp_replace does not take these arguments"),
+    ],
+)
+def test_names_and_texts_are_taken_for_no_clauses(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        parse(text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT map, location, stream, changes, declare, begin, commit, reduce, purge FROM t",
+        "ALTER TABLE t ADD check INT",
+        "SELECT * FROM map",
+        "SELECT * FROM t LATERAL VIEW explode(c) x `e`",
+    ],
+)
+def test_words_of_clauses_are_names(text: str) -> None:
+    parse(text)
