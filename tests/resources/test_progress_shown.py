@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from resources.cli.progress import RUNNING, beside
+from storage import progress_of_each
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -29,5 +32,20 @@ def test_long_work_shows_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
     assert "buckets compacted" in shown.stderr
     assert "is compacted" in shown.stdout
     assert "buckets compacted" not in shown.stdout
-    by_call = run("sql", "--engine", "duckdb", "CALL sys.rescale('raw.a', 2)", FORCE_COLOR="1", COLUMNS="120")
-    assert "of 3 parts written into other buckets" in by_call.stdout
+
+
+def test_a_statement_says_how_far_it_has_come_beside_the_word_that_it_runs() -> None:
+    class Said:
+        def __init__(self) -> None:
+            self.texts: list[str] = []
+
+        def update(self, text: str) -> None:
+            self.texts.append(text)
+
+    said = Said()
+    with beside(said):  # type: ignore[arg-type]
+        assert list(progress_of_each("ab", "raw.a", "buckets compacted")) == ["a", "b"]
+    assert said.texts == [*(f"{RUNNING} raw.a: {done} of 2 buckets compacted" for done in range(3)), RUNNING]
+    with beside(None):
+        assert list(progress_of_each("ab", "raw.a", "buckets compacted")) == ["a", "b"]
+    assert len(said.texts) == 4
