@@ -25,7 +25,7 @@ def without_java(programs: Path) -> dict[str, str]:
     programs.mkdir()
     for directory in map(Path, os.get_exec_path()):
         for program in directory.iterdir() if directory.is_dir() else ():
-            if program.name != "java" and not (programs / program.name).exists():
+            if program.name != "java" and not os.path.lexists(programs / program.name):
                 (programs / program.name).symlink_to(program)
     return {**os.environ, "PATH": str(programs), "JAVA_HOME": ""}
 
