@@ -53,7 +53,7 @@ def test_functions_say_what_spark_says(session: Session) -> None:
 
 @pytest.mark.parametrize("text", ["time'10:11:12'", "CAST('10:11:12' AS TIME)", "'1'::time", "CAST('x' AS UUID)"])
 def test_types_that_spark_does_not_have_are_refused(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="none of the types|no values of type TIME"):
+    with pytest.raises(InvalidRequest, match=r"none of the types|no values of type TIME"):
         spark_text(SnaplineSql().parse(f"SELECT {text}")[0])
 
 
