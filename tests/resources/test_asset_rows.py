@@ -563,10 +563,6 @@ def test_an_asset_of_polars_says_if_it_is_not_installed(
         (duckdb.sql("SELECT 170141183460469231731687303715884105727::HUGEINT AS h"), "no table of typed columns"),
         (duckdb.sql("SELECT 340282366920938463463374607431768211455::UHUGEINT AS h"), "no table of typed columns"),
         (duckdb.sql("SELECT [1::HUGEINT] AS h"), "column 'h' holds times with a zone, or numbers of 128 bits"),
-        (
-            duckdb.sql("SELECT * FROM (SELECT 1 AS k) a, (SELECT 2 AS k) b, (SELECT sum(1) AS s) c"),
-            "'k' occurs 2 times",
-        ),
     ],
 )
 def test_what_is_no_rows_is_refused_in_a_line_that_names_the_asset(
