@@ -37,7 +37,7 @@ def refuse_other_query(
             raise InvalidRequest(
                 f"The stream {job!r} began with another query, INSERT INTO {begun['sink']} {begun['query'][:_SHOWN]!r}, and has "
                 "come to what that has read: rows of both would be mixed. Run it as it was, its tables named as they were, or "
-                f"give this one a name, and a sink or an empty one, of its own: SET '{JOB_OPTION}' = '{job}-2'."
+                f"give this one a name of its own (SET '{JOB_OPTION}' = '{job}-2') and a sink that no other stream has filled."
             )
         return
     directory.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,8 @@ class AlterationParser(TypeParser):
         partition = self._parse_partition()
         for others, advice in ALTERATIONS_NOT_KNOWN.items():
             if self._match_text_seq(*others):
-                self.raise_error(f"ALTER TABLE … {' '.join(others)} is not known here: {advice}", self._prev)
+                clause = " ".join(others).removesuffix(" (")
+                self.raise_error(f"ALTER TABLE … {clause} is not known here: {advice}", self._prev)
         for words, parse in ALTERATIONS.items():
             if self._match_text_seq(*words):
                 self._of_action = False
